@@ -1,0 +1,96 @@
+/*
+ * The knobs: one table of TUTTI_* variables with type, default, unit, allowed values and help.
+ * config.c is the only file that reads the environment.
+ */
+#ifndef TU_RUNTIME_CONFIG_H
+#define TU_RUNTIME_CONFIG_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "tutti/tutti.h"
+
+struct tu_env;
+
+enum tu_transport_choice { TU_TRANSPORT_AUTO, TU_TRANSPORT_SHM, TU_TRANSPORT_VERBS };
+
+/* Values of all knobs. Strings are owned by the config. Bytes accept K, M, G suffixes (binary). */
+struct tu_config {
+    /* not agreed: each rank's own */
+    char log[16];         /* TUTTI_LOG: off|error|warn|info|debug, default warn */
+    char node[64];        /* TUTTI_NODE: label; ranks with different labels never share memory */
+    char device[64];      /* TUTTI_DEVICE: "dev" or "dev:port" */
+    int gid_index;        /* TUTTI_GID_INDEX, default -1: choose */
+    int init_timeout_ms;  /* TUTTI_INIT_TIMEOUT_MS: wait for all ranks at init, default 60000 */
+    int timeout_ms;       /* TUTTI_TIMEOUT_MS: deadline of every waiting call, default 0: none */
+    int late_ms;          /* TUTTI_LATE_MS: say who is late after this long, default 10000 */
+    int spin;             /* TUTTI_SPIN: polls before yielding, default -1: choose by cores */
+    int mtu;              /* TUTTI_MTU: path MTU in bytes 256..4096, default 0: the port's */
+    int retry_count;      /* TUTTI_RETRY_COUNT 0..6, default 6 (7 never ends on some devices) */
+    int ack_timeout;      /* TUTTI_ACK_TIMEOUT 1..31, default 14 (4.096 us << n) */
+    /* agreed: they shape plans, windows or the wire; rank 0's count, a difference is an error */
+    enum tu_transport_choice transport; /* TUTTI_TRANSPORT: auto|shm|verbs */
+    char allreduce[24];   /* TUTTI_ALLREDUCE: name of an algorithm, "" : choose */
+    char bcast[24];       /* TUTTI_BCAST */
+    char barrier[24];     /* TUTTI_BARRIER */
+    size_t window_bytes;  /* TUTTI_WINDOW: registered window per rank, default 32M */
+    size_t eager_bytes;   /* TUTTI_EAGER: slot of an edge, default 32K (4K..1M, power of two) */
+    size_t share_bytes;   /* TUTTI_SHARE: slot of a board, default 128K (4K..16M, power of two) */
+    int ring_slots;       /* TUTTI_RING: R, slots of a ring, default 4 (1..16) */
+    int banks;            /* TUTTI_BANKS: D, default 2 (1..4) */
+    int segments;         /* TUTTI_SEGMENTS: W, segments of a call under way, default 2 (1..4) */
+    int scratch_slots;    /* TUTTI_SCRATCH: S, node scratch slots of a bank, default 2 (1..4) */
+};
+
+enum tu_knob_type { TU_KNOB_INT, TU_KNOB_BYTES, TU_KNOB_TEXT, TU_KNOB_CHOICE };
+
+struct tu_knob {
+    const char *name;    /* "TUTTI_RING" */
+    enum tu_knob_type type;
+    size_t offset;       /* in struct tu_config */
+    size_t text_bytes;   /* TU_KNOB_TEXT: room, with the NUL */
+    const char *fallback; /* default, as text */
+    const char *allowed; /* choices "a|b|c", or NULL */
+    int64_t min, max;    /* numbers */
+    const char *unit;    /* "" if none */
+    int agreed;          /* shapes plans: the same on all ranks */
+    const char *help;    /* one line */
+};
+
+/* The table; *n is set to its length. */
+const struct tu_knob *tu_config_knobs(size_t *n);
+
+/* Sets every knob to its default. */
+void tu_config_defaults(struct tu_config *config);
+
+/*
+ * Reads the environment over the defaults, then sets the log level. A bad value is TUTTI_ERR_CONFIG
+ * with variable, value and what is allowed; an unknown TUTTI_* variable draws a warning that names
+ * the nearest known one.
+ */
+tutti_status tu_config_load(struct tu_env *env);
+
+/* Sets one knob from text, as the environment would. */
+tutti_status tu_config_set(struct tu_env *env, const char *name, const char *value);
+
+/* Value of a knob as text ("32K", "auto"); returns `buffer`. */
+const char *tu_config_format(const struct tu_config *config, const struct tu_knob *knob, char *buffer,
+                             size_t bytes);
+
+/* Where the value came from: "default" or "environment". */
+const char *tu_config_origin(const struct tu_config *config, const struct tu_knob *knob);
+
+/*
+ * Compares the agreed knobs with rank 0's. A difference is TUTTI_ERR_CONFIG that names the knob,
+ * both values and both hosts.
+ */
+tutti_status tu_config_agree(struct tu_env *env, const struct tu_config *rank0, const char *host0);
+
+/*
+ * Launchers that are known by a variable but speak no PMIx: sets *launcher to a name such as "MPICH
+ * or Intel mpiexec (PMI_SIZE=4)" if the environment says that more than one rank was started, else
+ * to "". `buffer` holds the text.
+ */
+void tu_config_foreign_launcher(char *buffer, size_t bytes);
+
+#endif

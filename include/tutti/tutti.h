@@ -129,3 +129,193 @@ typedef enum tutti_op {
 
 /* Bytes of one element, 0 for an unknown type. */
 TUTTI_API size_t tutti_type_size(tutti_type type);
+
+/* ---- version ------------------------------------------------------------------------------ */
+
+/* Version of the library that runs, which may be newer than TUTTI_VERSION of the header: within one
+ * major version newer libraries serve older programs. Any thread, any time, without a job. */
+TUTTI_API const char *tutti_version_string(void);
+TUTTI_API void tutti_version(int *major, int *minor, int *patch);
+
+/* ---- job ---------------------------------------------------------------------------------- */
+
+typedef struct tutti_job tutti_job;   /* the ranks that one launch started, seen from one of them */
+typedef struct tutti_comm tutti_comm; /* an ordered group of ranks with its own order of calls */
+typedef uint64_t tutti_request;       /* an outstanding call; a stale one is recognised */
+#define TUTTI_REQUEST_NULL ((tutti_request)0)
+
+/* Gathers `bytes` bytes of every rank: received + r * bytes gets rank r's. Collective. Returns 0 for
+ * success. Called from tutti_init() and tutti_finalize() only, in the caller's thread. */
+typedef int tutti_allgather_fn(void *context, const void *mine, void *received, size_t bytes);
+
+/* Gets one complete log line, without newline. Level: 1 error, 2 warning, 3 info, 4 debug. Must not
+ * call tutti. */
+typedef void tutti_log_fn(void *context, int level, const char *line);
+
+/* Set `size` to sizeof(tutti_options) and all else to zero, then what differs from the default. */
+typedef struct tutti_options {
+    size_t size;
+
+    /* Where ranks come from. NULL: the PMIx launcher. Else any launcher, or a code that already has
+     * an MPI: its rank, the number of ranks, and an allgather over them. */
+    tutti_allgather_fn *allgather;
+    void *allgather_context;
+    int rank;
+    int ranks;
+
+    /* Where log lines go. NULL: standard error. */
+    tutti_log_fn *log;
+    void *log_context;
+
+    /* If tutti_init() fails, the reason is written here (there is no job to ask). May be NULL. */
+    char *error;
+    size_t error_bytes;
+} tutti_options;
+
+/*
+ * Collective over the job. Starts tutti and sets *job. `options` may be NULL. Blocks until all ranks
+ * have called it, or fails after TUTTI_INIT_TIMEOUT_MS with the missing ranks named. On failure *job
+ * is untouched and nothing is left behind; a later call may succeed.
+ * Errors: ARG, CONFIG (bad or differing TUTTI_* variables), UNSUPPORTED (a forced transport that is
+ * impossible here), MEMORY, LAUNCH, TIMEOUT, DEVICE, SYSTEM.
+ */
+TUTTI_API tutti_status tutti_init(const tutti_options *options, tutti_job **job);
+
+/*
+ * Collective over the job's living ranks. Completes what is under way, frees all communicators and
+ * the job. Returns also when ranks were lost. Whatever it returns, the handle is gone, except for
+ * BUSY: requests that have not been waited for. It touches PMIx and MPI only so far as it started them.
+ */
+TUTTI_API tutti_status tutti_finalize(tutti_job *job);
+
+/* Text of the last error of any call of this job: cause, peer, remedy. "" if there was none. Valid
+ * until the next call that fails. Local. */
+TUTTI_API const char *tutti_last_error(const tutti_job *job);
+
+/* ---- communicators ------------------------------------------------------------------------- */
+
+/* The communicator of all ranks; lives as long as the job and can't be freed. NULL for a NULL job. */
+TUTTI_API tutti_comm *tutti_world(tutti_job *job);
+
+/* -1 for a NULL or freed communicator. Local. */
+TUTTI_API int tutti_rank(const tutti_comm *comm);
+TUTTI_API int tutti_size(const tutti_comm *comm);
+
+/*
+ * Collective over `comm`, and takes its place among its calls. Sets *dup to a communicator of the same
+ * ranks with its own order of calls. Errors: ARG, LIMIT (no more communicators), MEMORY (window
+ * exhausted: TUTTI_WINDOW), and those of allreduce.
+ */
+TUTTI_API tutti_status tutti_comm_dup(tutti_comm *comm, tutti_comm **dup);
+
+/* Collective over `comm`. BUSY while it has outstanding requests here. Local completion needs no peer. */
+TUTTI_API tutti_status tutti_comm_free(tutti_comm *comm);
+
+/* ---- collectives -----------------------------------------------------------------------------
+ *
+ * All of these are collective over `comm`. Single-valued: count, type, op, root. A call rejected for
+ * its arguments (ARG, COUNT, TYPE, OP, ROOT, UNSUPPORTED) leaves its buffers untouched; the other
+ * ranks then find the mismatch. Buffers belong to the caller, need no particular alignment or kind of
+ * memory, and may be used again at local completion. Source and target must not overlap, except by
+ * TUTTI_IN_PLACE. A call with count 0 moves nothing but counts as a call; its buffers may be NULL.
+ * Errors of all: ARG (NULL buffer with a count, freed communicator), COUNT, MEMORY, and the groups
+ * "the comm" and "the job".
+ * Local completion: barrier and allreduce need every peer; broadcast needs the root, and at the root
+ * no peer while its rings have room.
+ */
+
+/* As source of a reduction: the target holds the source. May differ between ranks. */
+#define TUTTI_IN_PLACE ((const void *)(uintptr_t)1)
+
+/* Returns when every rank has called it. */
+TUTTI_API tutti_status tutti_barrier(tutti_comm *comm);
+
+/* `buffer` of count elements: read at root, written elsewhere. */
+TUTTI_API tutti_status tutti_bcast(void *buffer, size_t count, tutti_type type, int root,
+                                   tutti_comm *comm);
+
+/*
+ * target[i] on every rank = source[i] of all ranks combined by op. The order of operands is chosen by
+ * size and layout; it is the same for all ranks and for every run.
+ */
+TUTTI_API tutti_status tutti_allreduce(const void *source, void *target, size_t count,
+                                       tutti_type type, tutti_op op, tutti_comm *comm);
+
+/*
+ * Nonblocking: start the call, set *request, and return at once. They take their place in the order of
+ * calls when started. Buffers must not be touched until the request is complete. If starting fails,
+ * *request is untouched. Any number may be outstanding (a few progress, the others wait their turn).
+ */
+TUTTI_API tutti_status tutti_ibarrier(tutti_comm *comm, tutti_request *request);
+TUTTI_API tutti_status tutti_ibcast(void *buffer, size_t count, tutti_type type, int root,
+                                    tutti_comm *comm, tutti_request *request);
+TUTTI_API tutti_status tutti_iallreduce(const void *source, void *target, size_t count,
+                                        tutti_type type, tutti_op op, tutti_comm *comm,
+                                        tutti_request *request);
+
+/*
+ * Progress; if the call is complete, free the request, set *request to TUTTI_REQUEST_NULL and return
+ * the call's status; else TUTTI_IN_PROGRESS (test) or wait until it is (wait). TUTTI_REQUEST_NULL
+ * is complete. ARG for a request that was completed before or belongs to another job.
+ */
+TUTTI_API tutti_status tutti_test(tutti_job *job, tutti_request *request);
+TUTTI_API tutti_status tutti_wait(tutti_job *job, tutti_request *request);
+
+/* ---- looking inside -------------------------------------------------------------------------- */
+
+/* What a call of this shape runs: the algorithm's word and the transports, such as "two_level" and
+ * "shm+verbs". Static text; NULL on bad arguments. Local. For barrier, count, type and op are ignored;
+ * for bcast, op is. */
+typedef enum tutti_call { TUTTI_CALL_BARRIER, TUTTI_CALL_BCAST, TUTTI_CALL_ALLREDUCE } tutti_call;
+TUTTI_API const char *tutti_algorithm(tutti_comm *comm, tutti_call call, size_t count,
+                                      tutti_type type, tutti_op op);
+TUTTI_API const char *tutti_transports(const tutti_comm *comm);
+
+/* Exact counts of what this rank did since init. Set `size` to sizeof(tutti_counters) first. */
+typedef struct tutti_counters {
+    size_t size;
+    uint64_t lines;       /* small messages: payload and flag together */
+    uint64_t writes;      /* larger pieces */
+    uint64_t cells;       /* credits and other single words */
+    uint64_t bytes;       /* payload of lines and writes */
+    uint64_t requests;    /* work requests posted to devices */
+    uint64_t doorbells;   /* posts of one or more requests */
+    uint64_t completions; /* send completions polled */
+    uint64_t receives;    /* receive completions polled */
+    uint64_t window_bytes;      /* size of the window */
+    uint64_t window_used_bytes; /* of it, handed out */
+} tutti_counters;
+TUTTI_API tutti_status tutti_get_counters(const tutti_job *job, tutti_counters *counters);
+
+/* The knobs, as an environment without a job would set them. Set `size` first. OK while index is below
+ * the number of knobs, then ARG. Text is valid until the next call in this thread with the same info. */
+typedef struct tutti_knob_info {
+    size_t size;
+    const char *name, *unit, *allowed, *fallback, *help; /* static; "" if none */
+    int agreed;      /* must be the same on all ranks */
+    char value[64];
+    char origin[16]; /* "default", "environment" */
+} tutti_knob_info;
+TUTTI_API tutti_status tutti_knob(int index, tutti_knob_info *info);
+
+/* The RDMA ports and their GIDs, one a call. Set `size` first. ARG past the last one. */
+typedef struct tutti_port_info {
+    size_t size;
+    char device[64];
+    int port;
+    int active;
+    char link[16]; /* "InfiniBand", "Ethernet" */
+    int mtu;       /* bytes */
+    int gid_index;
+    char gid[48];
+    char gid_type[16]; /* "IB", "RoCE v1", "RoCE v2" */
+    char interface[32];
+    int chosen;    /* tutti would use this one here */
+} tutti_port_info;
+TUTTI_API tutti_status tutti_port(int index, tutti_port_info *info);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

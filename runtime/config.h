@@ -21,30 +21,30 @@ enum { TU_CONFIG_PACK_BYTES = 512 };
 /* Values of all knobs. Strings are owned by the config. Bytes accept K, M, G suffixes (binary). */
 struct tu_config {
     /* not agreed: each rank's own */
-    char log[16];         /* TUTTI_LOG: off|error|warn|info|debug, default warn */
-    char node[64];        /* TUTTI_NODE: label; ranks with different labels never share memory */
-    char device[64];      /* TUTTI_DEVICE: "dev" or "dev:port" */
+    char log[16];           /* TUTTI_LOG: off|error|warn|info|debug, default warn */
+    char node[64];          /* TUTTI_NODE: label; ranks with different labels never share memory */
+    char device[64];        /* TUTTI_DEVICE: "dev" or "dev:port" */
     enum tu_shm_choice shm; /* TUTTI_SHM: auto|memfd|posix, where shared memory comes from */
-    int gid_index;        /* TUTTI_GID_INDEX, default -1: choose */
-    int init_timeout_ms;  /* TUTTI_INIT_TIMEOUT_MS: wait for all ranks at init, default 60000 */
-    int timeout_ms;       /* TUTTI_TIMEOUT_MS: deadline of every waiting call, default 0: none */
-    int late_ms;          /* TUTTI_LATE_MS: say who is late after this long, default 10000 */
-    int spin;             /* TUTTI_SPIN: polls before yielding, default -1: choose by cores */
-    int mtu;              /* TUTTI_MTU: path MTU in bytes 256..4096, default 0: the port's */
-    int retry_count;      /* TUTTI_RETRY_COUNT 0..6, default 6 (7 never ends on some devices) */
-    int ack_timeout;      /* TUTTI_ACK_TIMEOUT 1..31, default 14 (4.096 us << n) */
+    int gid_index;          /* TUTTI_GID_INDEX, default -1: choose */
+    int init_timeout_ms;    /* TUTTI_INIT_TIMEOUT_MS: wait for all ranks at init, default 60000 */
+    int timeout_ms;         /* TUTTI_TIMEOUT_MS: deadline of every waiting call, default 0: none */
+    int late_ms;            /* TUTTI_LATE_MS: say who is late after this long, default 10000 */
+    int spin;               /* TUTTI_SPIN: polls before yielding, default -1: choose by cores */
+    int mtu;                /* TUTTI_MTU: path MTU in bytes 256..4096, default 0: the port's */
+    int retry_count;        /* TUTTI_RETRY_COUNT 0..6, default 6 (7 never ends on some devices) */
+    int ack_timeout;        /* TUTTI_ACK_TIMEOUT 1..31, default 14 (4.096 us << n) */
     /* agreed: they shape plans, windows or the wire; rank 0's count, a difference is an error */
     enum tu_transport_choice transport; /* TUTTI_TRANSPORT: auto|shm|verbs */
-    char allreduce[24];   /* TUTTI_ALLREDUCE: name of an algorithm, "" : choose */
-    char bcast[24];       /* TUTTI_BCAST */
-    char barrier[24];     /* TUTTI_BARRIER */
-    size_t window_bytes;  /* TUTTI_WINDOW: registered window per rank, default 32M */
-    size_t eager_bytes;   /* TUTTI_EAGER: slot of an edge, default 32K (4K..1M, power of two) */
-    size_t share_bytes;   /* TUTTI_SHARE: slot of a board, default 128K (4K..16M, power of two) */
-    int ring_slots;       /* TUTTI_RING: R, slots of a ring, default 4 (1..16) */
-    int banks;            /* TUTTI_BANKS: D, default 2 (1..4) */
-    int segments;         /* TUTTI_SEGMENTS: W, segments of a call under way, default 2 (1..4) */
-    int scratch_slots;    /* TUTTI_SCRATCH: S, node scratch slots of a bank, default 2 (1..4) */
+    char allreduce[24];                 /* TUTTI_ALLREDUCE: name of an algorithm, "" : choose */
+    char bcast[24];                     /* TUTTI_BCAST */
+    char barrier[24];                   /* TUTTI_BARRIER */
+    size_t window_bytes;                /* TUTTI_WINDOW: registered window per rank, default 32M */
+    size_t eager_bytes; /* TUTTI_EAGER: slot of an edge, default 32K (4K..1M, power of two) */
+    size_t share_bytes; /* TUTTI_SHARE: slot of a board, default 128K (4K..16M, power of two) */
+    int ring_slots;     /* TUTTI_RING: R, slots of a ring, default 4 (1..16) */
+    int banks;          /* TUTTI_BANKS: D, default 2 (1..4) */
+    int segments;       /* TUTTI_SEGMENTS: W, segments of a call under way, default 2 (1..4) */
+    int scratch_slots;  /* TUTTI_SCRATCH: S, node scratch slots of a bank, default 2 (1..4) */
     /* not a knob: bit i says that knob i of the table was set, not left at its default */
     uint64_t set;
 };
@@ -55,22 +55,18 @@ struct tu_config {
  */
 enum tu_knob_type { TU_KNOB_INT, TU_KNOB_BYTES, TU_KNOB_TEXT, TU_KNOB_CHOICE };
 
-enum tu_knob_flags {
-    TU_KNOB_POWER_OF_TWO = 1, /* numbers */
-    TU_KNOB_ZERO = 2,         /* numbers: 0 is allowed although it is below min */
-    TU_KNOB_AGREED = 4,       /* shapes plans, windows or the wire: the same on all ranks */
-};
-
 struct tu_knob {
     const char *name; /* "TUTTI_RING" */
     enum tu_knob_type type;
-    unsigned flags;
     size_t offset;        /* in struct tu_config */
-    size_t room;          /* bytes of the field; a text's with its NUL */
+    size_t text_bytes;    /* TU_KNOB_TEXT: room, with the NUL */
     const char *fallback; /* default, as text */
-    const char *choices;  /* "a|b|c", or NULL */
+    const char *allowed;  /* choices "a|b|c", or NULL */
     int64_t min, max;     /* numbers */
+    int power_of_two;     /* numbers: no others */
+    int zero;             /* numbers: 0 is allowed although it is below min */
     const char *unit;     /* "" if none */
+    int agreed;           /* shapes plans: the same on all ranks */
     const char *help;     /* one line */
 };
 
@@ -95,8 +91,8 @@ tutti_status tu_config_load(struct tu_env *env);
 tutti_status tu_config_set(struct tu_env *env, const char *name, const char *value);
 
 /* Value of a knob as text ("32K", "auto"); returns `buffer`. */
-const char *tu_config_format(const struct tu_config *config, const struct tu_knob *knob, char *buffer,
-                             size_t bytes);
+const char *tu_config_format(const struct tu_config *config, const struct tu_knob *knob,
+                             char *buffer, size_t bytes);
 
 /* What the knob may be, as text ("1 to 16", "a power of two, 4K to 1M bytes"); returns `buffer`. */
 const char *tu_config_allowed(const struct tu_knob *knob, char *buffer, size_t bytes);

@@ -25,7 +25,8 @@ size_t tu_round_up(size_t value, size_t step);
  * NULL if there is no memory or the product overflows. A product of 0 gives a unique pointer.
  * Released by free().
  */
-void *tu_alloc(size_t alignment, size_t count, size_t each_bytes) __attribute__((warn_unused_result));
+void *tu_alloc(size_t alignment, size_t count, size_t each_bytes)
+    __attribute__((warn_unused_result));
 
 /* The same; no memory is TUTTI_ERR_MEMORY that says for what ("edges of 1000 peers") and how much. */
 tutti_status tu_alloc_for(struct tu_env *env, const char *what, size_t alignment, size_t count,
@@ -89,8 +90,8 @@ void tu_shmem_export(const struct tu_shmem *shmem, struct tu_shmem_blob *blob);
  * memory is no error for ranks that use the network instead): TUTTI_ERR_UNSUPPORTED if the segment
  * can't be reached from here or is not the one described, TUTTI_ERR_MEMORY if mapping it failed.
  */
-tutti_status tu_shmem_try_attach(const struct tu_shmem_blob *blob, struct tu_shmem *shmem, char *why,
-                                 size_t why_bytes);
+tutti_status tu_shmem_try_attach(const struct tu_shmem_blob *blob, struct tu_shmem *shmem,
+                                 char *why, size_t why_bytes);
 
 /* The same, for those to whom a failure is an error. */
 tutti_status tu_shmem_attach(struct tu_env *env, const struct tu_shmem_blob *blob,

@@ -20,7 +20,7 @@ tutti_status tu_fail(struct tu_env *env, tutti_status status, const char *format
 /*
  * The same with the text of `errnum` (an errno value) appended: "...: No space left on device".
  */
-tutti_status tu_fail_errno(struct tu_env *env, tutti_status status, int errnum, const char *format, ...)
-    __attribute__((format(printf, 4, 5), cold));
+tutti_status tu_fail_errno(struct tu_env *env, tutti_status status, int errnum, const char *format,
+                           ...) __attribute__((format(printf, 4, 5), cold));
 
 #endif

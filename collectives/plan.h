@@ -63,10 +63,11 @@ struct tu_step {
     uint32_t use;      /* ... and the number of the use in its segment */
     uint32_t after[2]; /* earlier steps, or TU_NO_STEP */
     uint32_t first, n; /* WRITE, WAIT, SHARE: blocks of the message (n = 0: only the flag) */
-    uint32_t arg, args; /* plan->ref[arg .. arg + args): REDUCE: the operands, in fold order, each of
+    uint32_t arg,
+        args;       /* plan->ref[arg .. arg + args): REDUCE: the operands, in fold order, each of
                            the length of the destination; COPY: one; WRITE, SHARE: pieces that
                            follow each other and make up the message */
-    uint32_t users;    /* WAIT: how many steps name it (made by tu_plan_finish) */
+    uint32_t users; /* WAIT: how many steps name it (made by tu_plan_finish) */
     struct tu_ref dst[2]; /* REDUCE, COPY: SRC and ARRIVED are no destinations */
 };
 
@@ -74,7 +75,8 @@ enum tu_channel_kind { TU_EDGE_OUT, TU_EDGE_IN, TU_BOARD_OUT, TU_BOARD_IN };
 
 struct tu_plan_channel {
     uint32_t kind; /* enum tu_channel_kind */
-    uint32_t peer; /* rank in the comm: reader (EDGE_OUT), writer (EDGE_IN, BOARD_IN), self (BOARD_OUT) */
+    uint32_t
+        peer; /* rank in the comm: reader (EDGE_OUT), writer (EDGE_IN, BOARD_IN), self (BOARD_OUT) */
     uint32_t uses; /* per segment */
 };
 
@@ -90,10 +92,11 @@ struct tu_plan {
     bool replicate;
     bool in_order;  /* operands by rank, any bracketing */
     bool left_fold; /* ((x0 op x1) op x2) ... */
-    uint32_t scratch_blocks; /* private scratch, in blocks of the slice's size class, from block 0 */
-    uint32_t node_run;       /* node scratch: blocks per node member, 0: none is used */
+    uint32_t
+        scratch_blocks; /* private scratch, in blocks of the slice's size class, from block 0 */
+    uint32_t node_run;  /* node scratch: blocks per node member, 0: none is used */
     uint32_t message_blocks; /* longest range of a WRITE or WAIT on an edge (tu_plan_finish) */
-    uint32_t share_blocks;   /* longest range of a SHARE, or of a WAIT on a board (tu_plan_finish) */
+    uint32_t share_blocks; /* longest range of a SHARE, or of a WAIT on a board (tu_plan_finish) */
     uint32_t steps, refs, channels, skips;
     struct tu_step *step;
     struct tu_ref *ref;
@@ -107,6 +110,8 @@ struct tu_plan {
 struct tu_builder {
     struct tu_plan plan;
     uint32_t step_room, ref_room, channel_room;
+    uint32_t *slot;      /* hash table over the channels: index + 1, or 0 */
+    uint32_t slots;      /* a power of two, or 0 */
     tutti_status status; /* the first failure; later calls do nothing */
 };
 
@@ -157,16 +162,33 @@ void tu_plan_free(struct tu_plan *plan);
 /* ---- partition arithmetic, shared by executor, checker and cost model ------------------------ */
 
 struct tu_partition {
-    size_t base;         /* elements of a short block */
-    uint32_t longer;     /* the first `longer` blocks have one element more */
+    size_t base;     /* elements of a short block */
+    uint32_t longer; /* the first `longer` blocks have one element more */
     uint32_t blocks;
 };
 
 struct tu_partition tu_partition_of(const struct tu_plan *plan, size_t slice_elements);
 
+/* Blocks that follow each other without a wrap. */
+struct tu_span {
+    uint32_t first, n;
+};
+
+/* The range as the one or two spans that it consists of, in order; returns their number (n = 0: 0). */
+static inline uint32_t tu_spans(const struct tu_plan *plan, uint32_t first, uint32_t n,
+                                struct tu_span span[2]) {
+    uint32_t to_end = plan->wrap - first % plan->wrap;
+
+    span[0] = (struct tu_span){first, n};
+    if (n <= to_end || n > plan->wrap)
+        return n > 0;
+    span[0].n = to_end;
+    span[1] = (struct tu_span){first + to_end - plan->wrap, n - to_end};
+    return 2;
+}
+
 /* Element offset of block b (b = blocks gives the end). */
-static inline size_t tu_partition_at(const struct tu_partition *part, uint32_t b)
-{
+static inline size_t tu_partition_at(const struct tu_partition *part, uint32_t b) {
     return b * part->base + (b < part->longer ? b : part->longer);
 }
 

@@ -63,11 +63,10 @@ struct tu_step {
     uint32_t use;      /* ... and the number of the use in its segment */
     uint32_t after[2]; /* earlier steps, or TU_NO_STEP */
     uint32_t first, n; /* WRITE, WAIT, SHARE: blocks of the message (n = 0: only the flag) */
-    uint32_t arg,
-        args;       /* plan->ref[arg .. arg + args): REDUCE: the operands, in fold order, each of
-                           the length of the destination; COPY: one; WRITE, SHARE: pieces that
-                           follow each other and make up the message */
-    uint32_t users; /* WAIT: how many steps name it (made by tu_plan_finish) */
+    /* plan->ref[arg .. arg + args): REDUCE: the operands, in fold order, each of the length of the
+       destination; COPY: one; WRITE, SHARE: pieces that follow each other and make up the message */
+    uint32_t arg, args;
+    uint32_t users;       /* WAIT: how many steps name it (made by tu_plan_finish) */
     struct tu_ref dst[2]; /* REDUCE, COPY: SRC and ARRIVED are no destinations */
 };
 
@@ -75,8 +74,8 @@ enum tu_channel_kind { TU_EDGE_OUT, TU_EDGE_IN, TU_BOARD_OUT, TU_BOARD_IN };
 
 struct tu_plan_channel {
     uint32_t kind; /* enum tu_channel_kind */
-    uint32_t
-        peer; /* rank in the comm: reader (EDGE_OUT), writer (EDGE_IN, BOARD_IN), self (BOARD_OUT) */
+    /* rank in the comm: the reader (EDGE_OUT), the writer (EDGE_IN, BOARD_IN), self (BOARD_OUT) */
+    uint32_t peer;
     uint32_t uses; /* per segment */
 };
 
@@ -90,11 +89,10 @@ struct tu_plan {
     uint32_t rank, size;   /* in the comm */
     uint32_t blocks, wrap; /* see above */
     bool replicate;
-    bool in_order;  /* operands by rank, any bracketing */
-    bool left_fold; /* ((x0 op x1) op x2) ... */
-    uint32_t
-        scratch_blocks; /* private scratch, in blocks of the slice's size class, from block 0 */
-    uint32_t node_run;  /* node scratch: blocks per node member, 0: none is used */
+    bool in_order;           /* operands by rank, any bracketing */
+    bool left_fold;          /* ((x0 op x1) op x2) ... */
+    uint32_t scratch_blocks; /* private scratch, blocks like those of the slice, from block 0 */
+    uint32_t node_run;       /* node scratch: blocks per node member, 0: none is used */
     uint32_t message_blocks; /* longest range of a WRITE or WAIT on an edge (tu_plan_finish) */
     uint32_t share_blocks; /* longest range of a SHARE, or of a WAIT on a board (tu_plan_finish) */
     uint32_t steps, refs, channels, skips;

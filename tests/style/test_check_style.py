@@ -58,13 +58,14 @@ class Style(unittest.TestCase):
         self.bad("banned call: abort", "#define TU_DIE() abort()\n")
         self.bad("banned call: sprintf", "void tu_f(char *s)\n{\n    sprintf(s, \"\");\n}\n")
         self.good("/* exit(1) */ void tu_exit(void);\nvoid tu_g(void) {\n    tu_log(\"abort()\");\n}\n")
+        self.bad("banned call: _exit", "void tu_f(void) {\n    _exit(1);\n}\n")
+        self.good("void tu_f(void) {\n    _exit(1);\n}\n", "runtime__bootstrap_local_c")
         self.bad("only runtime/config.c", "void tu_f(void) {\n    getenv(\"A\");\n}\n")
         self.good("void tu_f(void) {\n    getenv(\"A\");\n}\n", "runtime__config_c")
 
     def test_variables(self):
         for code in ("int a;\n", "static int a = 1;\n", "static const char *a;\n",
-                     "static const char *a[] = {\"x\", \"y\"};\n", "extern int a;\n",
-                     "static struct tu_x a = {.b = 1};\n", "static _Thread_local int a;\n",
+                     "static const char *a[] = {\"x\", \"y\"};\n", "static struct tu_x a = {.b = 1};\n", "static _Thread_local int a;\n",
                      "static int (*a)(void);\n", "static _Atomic int a;\n",
                      "static _Alignas(64) char a[64];\n"):
             with self.subTest(code):
@@ -81,6 +82,7 @@ class Style(unittest.TestCase):
                      "static int (*const a[])(void) = {tu_f};\n",
                      "static_assert(sizeof(int) == 4, \"a; b\");\n",
                      "struct tu_x {\n    _Alignas(64) char a[64];\n} __attribute__((packed));\n",
+                     "extern char **environment;\n", "int tu_f(void (*call)(void *), int a);\n",
                      "static inline int tu_f(struct tu_x *x)\n{\n    int a[] = {1};\n"
                      "    static const int b = 2;\n    return a[0] + b;\n}\n"):
             with self.subTest(code):

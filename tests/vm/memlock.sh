@@ -15,7 +15,8 @@ register_1_mib() { # LIMIT_KIB
 }
 status=0
 out=$(register_1_mib 64) || status=$?
-grep "register MR" <<< "$out" || fail "registered beyond the limit, or another error ($status): $out"
+grep "register MR" <<< "$out" ||
+    fail "registered beyond the limit, or another error ($status): $out"
 status=0
 out=$(register_1_mib 2048) || status=$?
 [ $status = 124 ] || fail "not registered within the limit ($status): $out"

@@ -12,8 +12,9 @@ write_lat() { # SERVER_DEVICE SERVER_IP CLIENT_DEVICE CLIENT_IP BYTES
         kill -0 "$server" || fail "server: $(cat server.out)"
         sleep 0.1
     done
-    client=$(timeout 30 ib_write_lat "${common[@]}" -d "$3" -x "$(gid_index "$3" "$4")" "$2" 2>&1) ||
-        fail "client: $client"
+    client=$(
+        timeout 30 ib_write_lat "${common[@]}" -d "$3" -x "$(gid_index "$3" "$4")" "$2" 2>&1
+    ) || fail "client: $client"
     wait "$server" || fail "server: $(cat server.out)"
     awk -v what="$3 -> $1" -v bytes="$5" '$1 == bytes && $2 == 200 { found = 1
         print what ": " bytes " bytes in " $5 " us (median)" } END { exit !found }' <<< "$client" ||

@@ -69,7 +69,8 @@ hosts() {
             echo "link set p$i master br0 up"
             echo "addr add $(host_address $i)/24 dev h$i noprefixroute"
             echo "rule add pref $((100 + i)) iif h$i lookup local"
-            echo "rule add pref $((200 + i)) from $(host_address $i) to 10.0.1.0/24 lookup $((1000 + i))"
+            echo "rule add pref $((200 + i)) from $(host_address $i) to 10.0.1.0/24" \
+                "lookup $((1000 + i))"
         done
         # Last, not first: else every packet between two of our own addresses stays inside.
         echo "rule add pref 500 lookup local"

@@ -22,7 +22,7 @@
 struct tu_env;
 struct tu_transport;
 
-enum { TU_AGAIN = TUTTI_IN_PROGRESS };
+#define TU_AGAIN TUTTI_IN_PROGRESS
 
 /*
  * A line cell: the smallest message, payload and flag together. Its first 8 bytes are the header

@@ -1,0 +1,193 @@
+/* The life of a call: prepared, numbered, queued for its bank, run, done. And progress of all. */
+#include <string.h>
+
+#include "api/job.h"
+
+/* ---- preparing ---- */
+
+tutti_status tu_call_prepare(struct tu_call *call) {
+    tutti_comm *comm = call->comm;
+    struct tu_env *env = &comm->job->env;
+    struct tu_choice choice;
+    uint32_t root = call->what.root < 0 ? 0 : (uint32_t)call->what.root;
+    size_t bytes = call->work.count * call->work.element_bytes;
+
+    tutti_status status =
+        tu_select(env, comm->nodes, (enum tu_collective)call->what.collective, bytes, &choice);
+    if (!status)
+        status = tu_cache_get(&comm->cache, &choice, root, &call->plan);
+    if (!status)
+        status = tu_cut_make(env, call->plan->bound, call->work.count, call->work.element_bytes,
+                             &call->cut);
+    if (!status)
+        status = tu_bound_prepare(call->plan->bound, &call->cut);
+    return status;
+}
+
+/* ---- active comms ---- */
+
+static void activate(tutti_comm *comm) {
+    if (comm->active)
+        return;
+    comm->active = true;
+    comm->next_active = comm->job->active;
+    comm->job->active = comm;
+}
+
+/* Comms without calls under way leave the list. */
+static void tidy(tutti_job *job) {
+    tutti_comm **link = &job->active;
+    while (*link) {
+        tutti_comm *comm = *link;
+        if (comm->running || comm->first) {
+            link = &comm->next_active;
+            continue;
+        }
+        *link = comm->next_active;
+        comm->active = false;
+    }
+}
+
+/* ---- running ---- */
+
+static void finish(struct tu_call *call, tutti_status status) {
+    call->plan->users--;
+    call->status = status;
+    call->state = TU_CALL_DONE;
+}
+
+/* Puts the call into its bank. A failure (memory) ruins the comm: the others have started. */
+static void run(struct tu_call *call, struct tu_bank *bank) {
+    tutti_comm *comm = call->comm;
+    call->state = TU_CALL_RUNNING;
+    bank->call = call;
+    comm->running++;
+    tu_record_call(call);
+    tutti_status status = tu_run_start(&bank->run, call->plan->bound, &call->cut, &call->work);
+    if (status)
+        tu_comm_fail(comm, status, "a call could not be started");
+}
+
+/* Calls start in order, each in its bank, as soon as that is idle. */
+static void start_waiting(tutti_comm *comm) {
+    while (comm->first && !comm->bank[comm->next_bank].call) {
+        struct tu_call *call = comm->first;
+        struct tu_bank *bank = &comm->bank[comm->next_bank];
+        comm->first = call->next;
+        if (!comm->first)
+            comm->last = NULL;
+        comm->next_bank = comm->next_bank + 1 == comm->banks ? 0 : comm->next_bank + 1;
+        run(call, bank);
+    }
+}
+
+void tu_call_start(struct tu_call *call) {
+    tutti_comm *comm = call->comm;
+    call->number = comm->calls++;
+    call->what.rejected = comm->rejected;
+    call->work.fingerprint = tu_fingerprint(&call->what);
+    call->state = TU_CALL_WAITING;
+    call->next = NULL;
+    call->plan->users++;
+    if (comm->last)
+        comm->last->next = call;
+    else
+        comm->first = call;
+    comm->last = call;
+    activate(comm);
+    start_waiting(comm);
+}
+
+/* The bank's call is over: its buffers belong to the caller again. */
+static void retire(tutti_comm *comm, struct tu_bank *bank, tutti_status status) {
+    struct tu_call *call = bank->call;
+    tu_run_abandon(&bank->run);
+    bank->call = NULL;
+    comm->running--;
+    tu_record_finish(call);
+    finish(call, status);
+}
+
+static tutti_status mismatch(tutti_comm *comm, const struct tu_run *run) {
+    char text[400], who[96];
+    if (!tu_record_differ(comm, run->culprit, text, sizeof text))
+        tu_rank_text(comm->job, run->culprit, text, sizeof text);
+    return tu_comm_fail(comm, TUTTI_ERR_MISMATCH,
+                        "%s made another call on communicator %u than this rank: %s",
+                        tu_rank_text(comm->job, run->culprit, who, sizeof who), comm->id, text);
+}
+
+static uint32_t advance(tutti_comm *comm) {
+    uint32_t moved = 0;
+    for (uint32_t b = 0; b < comm->banks; b++) {
+        struct tu_bank *bank = &comm->bank[b];
+        if (!bank->call)
+            continue;
+        moved += tu_run_advance(&bank->run);
+        if (bank->run.state == TU_RUN_DONE) {
+            retire(comm, bank, TUTTI_OK);
+            moved++;
+        } else if (bank->run.state == TU_RUN_FAILED) {
+            mismatch(comm, &bank->run); /* ends all calls */
+            return moved + 1;
+        }
+    }
+    start_waiting(comm);
+    return moved;
+}
+
+/* Does any call under way need the wire? An idle one is not polled. */
+static bool wire_awaited(const tutti_comm *comm) {
+    for (uint32_t b = 0; b < comm->banks; b++)
+        if (comm->bank[b].call && comm->bank[b].run.bound->wire)
+            return true;
+    return false;
+}
+
+uint32_t tu_progress(tutti_job *job) {
+    uint32_t moved = 0;
+    bool wire = false;
+    for (tutti_comm *comm = job->active; comm; comm = comm->next_active) {
+        moved += advance(comm);
+        wire = wire || (job->wire && wire_awaited(comm));
+    }
+    if (wire)
+        moved += (uint32_t)job->wire->ops->poll(job->wire);
+    tidy(job);
+    return moved;
+}
+
+/* ---- waiting ---- */
+
+static bool idle(tutti_job *job) {
+    const struct tu_hooks *hooks = job->env.hooks;
+    if (hooks && hooks->idle)
+        return hooks->idle(hooks->context);
+    return tu_wait_step(&job->waiter);
+}
+
+tutti_status tu_call_wait(tutti_job *job, struct tu_call *call) {
+    tu_progress(job);
+    if (call->state == TU_CALL_DONE)
+        return call->status;
+    tu_wait_begin(&job->waiter);
+    while (call->state != TU_CALL_DONE) {
+        if (tu_progress(job))
+            tu_wait_moved(&job->waiter);
+        else if (idle(job))
+            tu_watch(job, call);
+    }
+    return call->status;
+}
+
+void tu_calls_end(tutti_comm *comm, tutti_status status) {
+    for (uint32_t b = 0; b < comm->banks; b++)
+        if (comm->bank[b].call)
+            retire(comm, &comm->bank[b], status);
+    while (comm->first) {
+        struct tu_call *call = comm->first;
+        comm->first = call->next;
+        finish(call, status);
+    }
+    comm->last = NULL;
+}

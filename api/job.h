@@ -1,0 +1,194 @@
+/*
+ * What the API's files share: the job, its communicators and its calls. Everything hangs off the job;
+ * a process may have many.
+ */
+#ifndef TU_API_JOB_H
+#define TU_API_JOB_H
+
+#include "collectives/cache.h"
+#include "collectives/run.h"
+#include "runtime/bootstrap.h"
+#include "runtime/env.h"
+#include "runtime/progress.h"
+#include "runtime/topology.h"
+
+/* ---- calls ----------------------------------------------------------------------------------- */
+
+/* What a call is, for records and messages. */
+struct tu_description {
+    uint8_t collective; /* enum tu_collective */
+    uint8_t type, op;
+    int32_t root;
+    uint64_t count;
+    uint32_t rejected; /* calls of this comm rejected before it (rule 18) */
+};
+
+enum tu_call_state { TU_CALL_FREE, TU_CALL_WAITING, TU_CALL_RUNNING, TU_CALL_DONE };
+
+/* When a waiting call looks around (watch.c). All zero: it has not waited yet. */
+struct tu_watch {
+    uint64_t since_ns, late_ns, compare_ns;
+};
+
+/* A call from its start to its local completion. Blocking calls live on the caller's stack. */
+struct tu_call {
+    enum tu_call_state state;
+    tutti_status status; /* once done */
+    struct tutti_comm *comm;
+    struct tu_cached *plan;
+    struct tu_cut cut;
+    struct tu_work work;
+    struct tu_description what;
+    uint64_t number;      /* in the comm */
+    struct tu_call *next; /* waiting for a bank; or free requests */
+    struct tu_watch watch;
+    uint32_t generation, index; /* of a request */
+};
+
+/* ---- communicators --------------------------------------------------------------------------- */
+
+enum { TU_COMM_MAGIC = 0x74750c03 };
+
+struct tu_bank {
+    struct tu_run run;
+    struct tu_call *call; /* the one under way, or NULL */
+};
+
+struct tutti_comm {
+    uint32_t magic; /* TU_COMM_MAGIC while it may be used */
+    uint32_t id;
+    tutti_job *job;
+    uint32_t rank, size;
+    const struct tu_nodes *nodes; /* the job's, as long as all comms are of all ranks */
+    struct tu_channels *channels;
+    struct tu_cache cache;
+    struct tu_bank bank[TU_MAX_BANKS];
+    uint32_t banks, next_bank;    /* bank of the next call to start */
+    uint32_t running;             /* banks with a call */
+    struct tu_call *first, *last; /* calls waiting for their bank, in order */
+    uint64_t calls;               /* numbers given */
+    uint32_t rejected;
+    uint32_t requests;    /* not yet waited for */
+    tutti_status ruin;    /* TUTTI_OK while it works */
+    uint32_t ruin_origin; /* rank that found it out */
+    char reason[256];
+    bool poison_owed;               /* peers must still be told */
+    struct tutti_comm *next_active; /* comms with calls under way */
+    bool active;
+};
+
+/* ---- the job --------------------------------------------------------------------------------- */
+
+enum { TU_JOB_MAGIC = 0x74750b0b };
+
+struct tu_request_pool {
+    struct tu_call **call; /* [room] */
+    uint32_t room, used;
+    struct tu_call *free;
+};
+
+struct tutti_job {
+    uint32_t magic;
+    struct tu_env env;
+    struct tu_boot *boot;
+    struct tu_topology *topology;
+    struct tu_nodes *nodes;
+    struct tu_shmem segment;
+    struct tu_window window;
+    struct tu_counters counters;
+    const struct tu_kernels *kernels;
+
+    uint32_t peers; /* base peers and node members, ascending by rank */
+    struct tu_peer *peer;
+    struct tu_transport *shm, *wire; /* NULL if no peer uses it */
+    uint32_t *shm_peer, *wire_peer;  /* [peers of the transport] index in `peer` */
+
+    struct tutti_comm *comm[TU_MAX_COMMS]; /* by id; kept when freed, for the next of that id */
+    struct tutti_comm *active;
+    struct tu_request_pool requests;
+    struct tu_waiter waiter;
+    uint64_t watched_ns; /* when a tested call last looked around */
+
+    uint32_t losses; /* ranks lost so far */
+    uint8_t *lost;   /* [size] 1: lost */
+    tutti_log_fn *log;
+    void *log_context;
+};
+
+/* Opens a job as tutti_init() does; `hooks` is NULL outside of tests. */
+tutti_status tu_job_open(const tutti_options *options, const struct tu_hooks *hooks,
+                         tutti_job **job);
+
+/* peers.c: who this rank talks to, and the transports to them. */
+tutti_status tu_peers_make(tutti_job *job);
+tutti_status tu_peers_connect(tutti_job *job);
+void tu_peers_free(tutti_job *job);
+struct tu_peer *tu_peer_of(const tutti_job *job, uint32_t rank);
+
+/* comm.c */
+tutti_status tu_comm_open(tutti_job *job, uint32_t id, tutti_comm **comm);
+void tu_comm_close(tutti_comm *comm);
+bool tu_comm_usable(const tutti_comm *comm);
+
+/* call.c: life of a call. */
+
+/* Checks, plan and memory: after this the call can only fail with its comm. Takes no number. */
+tutti_status tu_call_prepare(struct tu_call *call);
+/* Gives it its number and starts it, or queues it for its bank. */
+void tu_call_start(struct tu_call *call);
+/* One pass over everything under way; returns how much moved. */
+uint32_t tu_progress(tutti_job *job);
+/* Waits until the call is done; returns its status. */
+tutti_status tu_call_wait(tutti_job *job, struct tu_call *call);
+/* Ends all calls of a comm with this status. */
+void tu_calls_end(tutti_comm *comm, tutti_status status);
+
+/* record.c: what a rank's last calls on a comm were, for its peers to read. */
+struct tu_record {
+    uint64_t call; /* number + 1, 0: none */
+    uint64_t count;
+    uint32_t fingerprint;
+    int32_t root;
+    uint32_t rejected;
+    uint8_t collective, type, op, finished;
+    uint64_t check; /* hash of the above: a torn copy is recognised */
+    uint64_t unused[3];
+};
+_Static_assert(sizeof(struct tu_record) == TU_RECORD_BYTES, "one line each");
+
+uint32_t tu_fingerprint(const struct tu_description *what);
+void tu_record_call(const struct tu_call *call);
+/* The call is done here. */
+void tu_record_finish(const struct tu_call *call);
+/* Copies a peer's records (TU_RECORDS of them); false if they can't be had now. */
+bool tu_record_fetch(tutti_comm *comm, uint32_t rank, struct tu_record *record);
+/* "allreduce of 3 f32 by sum (call 12)" */
+const char *tu_record_text(const struct tu_record *record, char *text, size_t bytes);
+/*
+ * Compares the last calls of this rank and `rank`; true if two of them differ, described in `text`.
+ */
+bool tu_record_differ(tutti_comm *comm, uint32_t rank, char *text, size_t bytes);
+
+/* failure.c */
+
+/* Ruins a comm: logs the text, ends its calls, tells its members. Returns `status`. */
+tutti_status tu_comm_fail(tutti_comm *comm, tutti_status status, const char *format, ...)
+    __attribute__((format(printf, 3, 4), cold));
+/* A rank is lost: ruins all comms with it. Once per rank. */
+void tu_rank_lost(tutti_job *job, uint32_t rank, tutti_status status, const char *how);
+/* Looks for poison from other members; tells what is still owed to them. */
+void tu_poison_check(tutti_job *job);
+/* "rank 3 (host n1)" */
+const char *tu_rank_text(const tutti_job *job, uint32_t rank, char *text, size_t bytes);
+
+/* watch.c: what a waiting rank looks at every 10 ms or so: losses, poison, deadlines, late ranks. */
+void tu_watch(tutti_job *job, struct tu_call *call);
+/* The same, at most every 10 ms, for those who test instead of waiting. */
+void tu_watch_tested(tutti_job *job, struct tu_call *call);
+
+/* request.c */
+tutti_status tu_request_new(tutti_job *job, struct tu_call **call);
+void tu_request_free(tutti_job *job, struct tu_call *call);
+void tu_requests_free(tutti_job *job);
+
+#endif

@@ -1,0 +1,140 @@
+/*
+ * Records: each rank keeps its last calls of a comm in its window, where its peers can read them without
+ * its help. They tell who is late, and which calls do not fit when no message could tell.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "api/job.h"
+#include "runtime/clock.h"
+
+enum { FETCH_TIMEOUT_MS = 200 };
+
+static uint64_t mix(uint64_t h, uint64_t value) {
+    h = (h ^ value) * UINT64_C(0x9e3779b97f4a7c15);
+    return h ^ h >> 29;
+}
+
+/* Everything that must be the same on all ranks. Two multiplications deep: it is in every call. */
+uint32_t tu_fingerprint(const struct tu_description *what) {
+    uint64_t kind = (uint64_t)what->collective << 16 | (uint64_t)what->type << 8 | what->op;
+    uint64_t h = mix(kind << 32 | (uint32_t)what->root, what->count);
+    h = mix(h, what->rejected);
+    return (uint32_t)(h >> 32 ^ h);
+}
+
+static uint64_t check_of(const struct tu_record *r) {
+    uint64_t small = (uint64_t)r->collective << 24 | (uint64_t)r->type << 16 |
+                     (uint64_t)r->op << 8 | r->finished;
+    uint64_t h = mix(r->call, r->count);
+    h = mix(h, (uint64_t)r->fingerprint << 32 | (uint32_t)r->root);
+    return mix(h, (uint64_t)r->rejected << 32 | small);
+}
+
+static struct tu_record *own_record(const tutti_comm *comm, uint64_t number) {
+    const struct tu_window *window = &comm->job->window;
+    size_t at = tu_window_record(&window->shape, comm->id, number % TU_RECORDS);
+    return (struct tu_record *)(void *)(window->base + at);
+}
+
+/* By words, so that a peer that reads meanwhile sees words, old or new; the check finds mixtures. */
+static void store(struct tu_record *to, const struct tu_record *record) {
+    uint64_t word[TU_RECORD_BYTES / 8];
+    memcpy(word, record, sizeof word);
+    for (size_t i = 0; i < offsetof(struct tu_record, unused) / 8; i++)
+        atomic_store_explicit((_Atomic uint64_t *)(void *)to + i, word[i], memory_order_relaxed);
+}
+
+static void record(const struct tu_call *call, bool finished) {
+    struct tu_record r = {
+        .call = call->number + 1,
+        .count = call->what.count,
+        .fingerprint = call->work.fingerprint,
+        .root = call->what.root,
+        .rejected = call->what.rejected,
+        .collective = call->what.collective,
+        .type = call->what.type,
+        .op = call->what.op,
+        .finished = finished,
+    };
+    r.check = check_of(&r);
+    store(own_record(call->comm, call->number), &r);
+}
+
+void tu_record_call(const struct tu_call *call) {
+    record(call, false);
+}
+
+void tu_record_finish(const struct tu_call *call) {
+    record(call, true);
+}
+
+/* ---- reading ---- */
+
+bool tu_record_fetch(tutti_comm *comm, uint32_t rank, struct tu_record *to) {
+    tutti_job *job = comm->job;
+    const struct tu_peer *peer = tu_peer_of(job, rank);
+    if (!peer || !peer->transport || job->lost[rank])
+        return false;
+    const struct tu_transport_ops *ops = peer->transport->ops;
+    uint64_t end = tu_now_ns() + FETCH_TIMEOUT_MS * UINT64_C(1000000);
+    static const size_t bytes = TU_RECORDS * sizeof *to;
+    int done = 0;
+    tutti_status status;
+    do {
+        status = ops->read(peer->transport, peer->index,
+                           tu_window_record(&job->window.shape, comm->id, 0), job->window.scratch,
+                           bytes, &done);
+        ops->poll(peer->transport);
+    } while (status == TU_AGAIN && tu_now_ns() < end);
+    while (!status && done == 0 && !job->lost[rank])
+        ops->poll(peer->transport); /* ends: a peer that is gone is told as lost */
+    if (status || done != 1)
+        return false;
+    memcpy(to, job->window.base + job->window.scratch, bytes);
+    for (uint32_t i = 0; i < TU_RECORDS; i++)
+        if (to[i].check != check_of(&to[i]))
+            to[i].call = 0;
+    return true;
+}
+
+static const char *const collective_name[TU_COLLECTIVES] = {"barrier", "bcast", "allreduce"};
+
+const char *tu_record_text(const struct tu_record *r, char *text, size_t bytes) {
+    char arguments[128] = "";
+    unsigned long long count = (unsigned long long)r->count;
+    const char *type = tu_type_name((tutti_type)r->type);
+    if (r->collective == TU_BCAST)
+        snprintf(arguments, sizeof arguments, " of %llu %s from root %d", count, type, r->root);
+    if (r->collective == TU_ALLREDUCE)
+        snprintf(arguments, sizeof arguments, " of %llu %s by %s", count, type,
+                 tu_op_name((tutti_op)r->op));
+    const char *name = r->collective < TU_COLLECTIVES ? collective_name[r->collective] : "?";
+    int n = snprintf(text, bytes, "%s%s (call %llu", name, arguments,
+                     (unsigned long long)(r->call - 1));
+    if (n > 0 && (size_t)n < bytes)
+        snprintf(text + n, bytes - (size_t)n, r->rejected ? ", after %u rejected calls)" : ")",
+                 r->rejected);
+    return text;
+}
+
+bool tu_record_differ(tutti_comm *comm, uint32_t rank, char *text, size_t bytes) {
+    struct tu_record theirs[TU_RECORDS];
+    char mine_text[200], their_text[200], who[96];
+    if (!tu_record_fetch(comm, rank, theirs))
+        return false;
+    uint64_t from = comm->calls > TU_RECORDS ? comm->calls - TU_RECORDS : 0;
+    for (uint64_t call = from; call < comm->calls; call++) {
+        const struct tu_record *mine = own_record(comm, call);
+        const struct tu_record *other = &theirs[call % TU_RECORDS];
+        if (mine->call != call + 1 || other->call != call + 1 ||
+            mine->fingerprint == other->fingerprint)
+            continue;
+        snprintf(text, bytes, "%s is in %s, this rank in %s",
+                 tu_rank_text(comm->job, rank, who, sizeof who),
+                 tu_record_text(other, their_text, sizeof their_text),
+                 tu_record_text(mine, mine_text, sizeof mine_text));
+        return true;
+    }
+    return false;
+}

@@ -1,0 +1,159 @@
+/* What a waiting rank looks at now and then: lost ranks, poison, deadlines, late and wrong peers. */
+#include <stdio.h>
+
+#include "api/job.h"
+#include "runtime/clock.h"
+
+enum { COMPARE_AFTER_MS = 100, TESTED_MS = 10, AWAITED = 4 };
+
+static uint64_t ns(int ms) {
+    return (uint64_t)ms * UINT64_C(1000000);
+}
+
+static const char *loss_text(enum tu_loss how) {
+    switch (how) {
+    case TU_LOSS_EXITED:
+        return "exited without tutti_finalize()";
+    case TU_LOSS_KILLED:
+        return "was killed";
+    default:
+        return "is gone, as the launcher says";
+    }
+}
+
+static void watch_losses(tutti_job *job) {
+    uint32_t rank;
+    enum tu_loss how;
+    while (job->boot->ops->lost(job->boot, &rank, &how))
+        tu_rank_lost(job, rank, TUTTI_ERR_DEAD, loss_text(how));
+    while (tu_topology_died(job->topology, &rank))
+        tu_rank_lost(job, rank, TUTTI_ERR_DEAD, "died, as the process table says");
+}
+
+/* Ranks that the call waits for, without duplicates. A call that waits for its bank waits for those
+   of the call in front of it. */
+static uint32_t awaited(const struct tu_call *call, uint32_t rank[AWAITED]) {
+    const tutti_comm *comm = call->comm;
+    uint32_t found[64], kept = 0;
+    for (uint32_t b = 0; b < comm->banks; b++) {
+        const struct tu_bank *bank = &comm->bank[b];
+        if (!bank->call || (call->state == TU_CALL_RUNNING && bank->call != call))
+            continue;
+        uint32_t n = tu_run_awaited(&bank->run, found, 64);
+        for (uint32_t i = 0; i < n && i < 64; i++) {
+            uint32_t k = 0;
+            while (k < kept && rank[k] != found[i])
+                k++;
+            if (k == kept && kept < AWAITED)
+                rank[kept++] = found[i];
+        }
+    }
+    return kept;
+}
+
+/* Where a rank is, as its records say. */
+static void where(tutti_comm *comm, uint32_t rank, char *text, size_t bytes) {
+    struct tu_record record[TU_RECORDS], *last = NULL;
+    char who[96], what[200];
+    tu_rank_text(comm->job, rank, who, sizeof who);
+    if (!tu_record_fetch(comm, rank, record)) {
+        snprintf(text, bytes, "%s, which does not answer", who);
+        return;
+    }
+    for (uint32_t i = 0; i < TU_RECORDS; i++)
+        if (record[i].call && (!last || record[i].call > last->call))
+            last = &record[i];
+    if (!last)
+        snprintf(text, bytes, "%s, which has made no call on this communicator", who);
+    else
+        snprintf(text, bytes, "%s, which %s %s", who,
+                 last->finished ? "is outside since it finished" : "is in",
+                 tu_record_text(last, what, sizeof what));
+}
+
+static const char *describe_awaited(struct tu_call *call, char *text, size_t bytes) {
+    uint32_t rank[AWAITED];
+    uint32_t n = awaited(call, rank);
+    size_t at = 0;
+    text[0] = 0;
+    for (uint32_t i = 0; i < n && at + 1 < bytes; i++) {
+        char one[320];
+        where(call->comm, rank[i], one, sizeof one);
+        int added = snprintf(text + at, bytes - at, "%s%s", i ? "; " : "", one);
+        at += added > 0 ? (size_t)added : 0;
+    }
+    if (n == 0)
+        snprintf(text, bytes, "room on a channel");
+    return text;
+}
+
+static void own_text(const struct tu_call *call, char *text, size_t bytes) {
+    struct tu_record mine = {.call = call->number + 1,
+                             .count = call->what.count,
+                             .root = call->what.root,
+                             .rejected = call->what.rejected,
+                             .collective = call->what.collective,
+                             .type = call->what.type,
+                             .op = call->what.op};
+    tu_record_text(&mine, text, bytes);
+}
+
+/* Crossed roots and the like exchange no message that would tell: compare the records. */
+static void compare(struct tu_call *call) {
+    uint32_t rank[AWAITED];
+    char text[420];
+    uint32_t n = awaited(call, rank);
+    for (uint32_t i = 0; i < n && !call->comm->ruin; i++)
+        if (tu_record_differ(call->comm, rank[i], text, sizeof text))
+            tu_comm_fail(call->comm, TUTTI_ERR_MISMATCH,
+                         "ranks made different calls on communicator %u: %s", call->comm->id, text);
+}
+
+static void late(tutti_job *job, struct tu_call *call, uint64_t waited_ns) {
+    char text[700], mine[200];
+    own_text(call, mine, sizeof mine);
+    tu_log(&job->env, TU_LOG_WARN, "%s has waited %llu s for %s", mine,
+           (unsigned long long)(waited_ns / 1000000000u),
+           describe_awaited(call, text, sizeof text));
+    call->watch.late_ns += waited_ns; /* twice as long until the next one */
+}
+
+static void deadline(tutti_job *job, struct tu_call *call) {
+    char text[700], mine[200];
+    own_text(call, mine, sizeof mine);
+    describe_awaited(call, text, sizeof text);
+    tu_comm_fail(call->comm, TUTTI_ERR_TIMEOUT,
+                 "%s: TUTTI_TIMEOUT_MS=%d has passed, waiting for %s", mine,
+                 job->env.config.timeout_ms, text);
+}
+
+void tu_watch(tutti_job *job, struct tu_call *call) {
+    struct tu_watch *watch = &call->watch;
+    uint64_t now = tu_now_ns();
+    const struct tu_config *config = &job->env.config;
+    if (!watch->since_ns)
+        *watch = (struct tu_watch){.since_ns = now,
+                                   .late_ns = now + ns(config->late_ms),
+                                   .compare_ns = now + ns(COMPARE_AFTER_MS)};
+    watch_losses(job);
+    tu_poison_check(job);
+    if (call->state == TU_CALL_DONE)
+        return;
+    if (now >= watch->compare_ns) {
+        watch->compare_ns = now + (now - watch->since_ns);
+        compare(call);
+    }
+    if (call->state != TU_CALL_DONE && config->timeout_ms &&
+        now - watch->since_ns >= ns(config->timeout_ms))
+        deadline(job, call);
+    if (call->state != TU_CALL_DONE && config->late_ms && now >= watch->late_ns)
+        late(job, call, now - watch->since_ns);
+}
+
+void tu_watch_tested(tutti_job *job, struct tu_call *call) {
+    uint64_t now = tu_now_ns();
+    if (now - job->watched_ns < ns(TESTED_MS))
+        return;
+    job->watched_ns = now;
+    tu_watch(job, call);
+}

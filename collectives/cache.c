@@ -1,0 +1,89 @@
+/* The plan cache: a list in order of use. Codes repeat a handful of calls, so the first entries hit. */
+#include "collectives/cache.h"
+
+#include <stdlib.h>
+
+#include "runtime/env.h"
+
+void tu_cache_init(struct tu_cache *cache, struct tu_env *env, const struct tu_nodes *nodes,
+                   struct tu_channels *channels, uint32_t rank, size_t most_bytes) {
+    *cache = (struct tu_cache){
+        .env = env, .nodes = nodes, .channels = channels, .rank = rank, .most_bytes = most_bytes};
+}
+
+static void drop(struct tu_cache *cache, struct tu_cached **link) {
+    struct tu_cached *cached = *link;
+    *link = cached->next;
+    cache->bytes -= cached->bound->plan->bytes;
+    tu_bound_free(cached->bound);
+    free(cached);
+}
+
+void tu_cache_free(struct tu_cache *cache) {
+    while (cache->first)
+        drop(cache, &cache->first);
+}
+
+/* Drops the least recently used plans until the bound holds, or only those in use are left. */
+static void shrink(struct tu_cache *cache) {
+    while (cache->bytes > cache->most_bytes) {
+        struct tu_cached **oldest = NULL;
+        for (struct tu_cached **link = &cache->first; *link; link = &(*link)->next)
+            if ((*link)->users == 0 && (!oldest || (*link)->last < (*oldest)->last))
+                oldest = link;
+        if (!oldest)
+            return;
+        drop(cache, oldest);
+    }
+}
+
+static tutti_status make(struct tu_cache *cache, const struct tu_choice *choice, uint32_t root,
+                         struct tu_cached **made) {
+    struct tu_shape shape = {
+        .nodes = cache->nodes, .rank = cache->rank, .root = root, .blocks = choice->blocks};
+    struct tu_plan *plan = NULL;
+    tutti_status status = choice->algorithm->generate(&shape, &plan);
+    if (status)
+        return tu_fail(cache->env, status, "no memory for a plan of %s on %u ranks",
+                       choice->algorithm->name, cache->nodes->ranks);
+    struct tu_bound *bound = NULL;
+    status = tu_bind(cache->env, plan, cache->channels, &bound);
+    if (status)
+        return status;
+    struct tu_cached *cached = tu_alloc(0, 1, sizeof *cached);
+    if (!cached) {
+        tu_bound_free(bound);
+        return tu_fail(cache->env, TUTTI_ERR_MEMORY, "no memory for the plan cache");
+    }
+    *cached = (struct tu_cached){.algorithm = choice->algorithm,
+                                 .root = root,
+                                 .blocks = choice->blocks,
+                                 .bound = bound,
+                                 .next = cache->first};
+    cache->bytes += bound->plan->bytes;
+    cache->first = cached;
+    *made = cached;
+    return TUTTI_OK;
+}
+
+tutti_status tu_cache_get(struct tu_cache *cache, const struct tu_choice *choice, uint32_t root,
+                          struct tu_cached **found) {
+    struct tu_cached **link = &cache->first;
+    while (*link && ((*link)->algorithm != choice->algorithm || (*link)->root != root ||
+                     (*link)->blocks != choice->blocks))
+        link = &(*link)->next;
+    struct tu_cached *cached = *link;
+    if (!cached) {
+        shrink(cache);
+        tutti_status status = make(cache, choice, root, &cached);
+        if (status)
+            return status;
+    } else if (link != &cache->first) { /* to the front */
+        *link = cached->next;
+        cached->next = cache->first;
+        cache->first = cached;
+    }
+    cached->last = ++cache->clock;
+    *found = cached;
+    return TUTTI_OK;
+}

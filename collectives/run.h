@@ -1,0 +1,102 @@
+/*
+ * The executor. A run is one call under way in one bank of a comm: a bound plan, buffers, and the state
+ * of the segments under way. tu_run_advance() starts what can start and returns when nothing moves; it
+ * never blocks. Blocking, nonblocking and persistent calls all run through it.
+ */
+#ifndef TU_COLLECTIVES_RUN_H
+#define TU_COLLECTIVES_RUN_H
+
+#include "collectives/bind.h"
+#include "collectives/kernels.h"
+
+enum { TU_MAX_SEGMENTS = 4 };
+
+/* What a call asks for. */
+struct tu_work {
+    const void *source;
+    void *target;
+    size_t count;
+    size_t element_bytes; /* 1 for a barrier */
+    tu_kernel *fold;      /* NULL where nothing is reduced */
+    uint32_t fingerprint;
+};
+
+/* One slice under way. Arrays have an entry per step of the plan. */
+struct tu_segment {
+    bool active;
+    bool node_free;     /* this segment's node scratch may be used */
+    uint32_t number;    /* in the call */
+    uint32_t first;     /* no step before this one is left */
+    uint32_t left;      /* steps */
+    uint32_t node_left; /* steps that touch node scratch */
+    uint32_t skip;      /* skips before this one were given back */
+    size_t offset;      /* of the slice, in elements */
+    size_t elements;
+    struct tu_partition part;
+    uint8_t *done;        /* 1: the step is done */
+    uint32_t *users;      /* WAITs: steps that still need the arrival */
+    uint32_t *named;      /* WAITs: last step that was counted (a step may name it twice) */
+    const uint8_t **data; /* WAITs: where the arrival lies */
+    uint8_t *scratch;     /* private */
+};
+
+enum tu_run_state { TU_RUN_IDLE, TU_RUN_GOING, TU_RUN_DONE, TU_RUN_FAILED };
+
+struct tu_run {
+    enum tu_run_state state;
+    struct tu_env *env;
+    const struct tu_bound *bound;
+    union tu_ring *ring; /* of this bank */
+    uint32_t bank;
+    struct tu_work work;
+    struct tu_cut cut;
+    uint32_t width;        /* W */
+    uint32_t next_segment; /* to start */
+    uint32_t segments_done;
+    bool unsettled;        /* some ring owes its writer a credit that could not be sent */
+    uint32_t scratch_base; /* number of segment 0's use of node scratch */
+    uint32_t *base;        /* [channels] number of segment 0's first use */
+    const void **operand;  /* [most operands of a step] */
+    struct tu_segment segment[TU_MAX_SEGMENTS];
+    /* a mismatch: */
+    uint32_t culprit;             /* rank in the comm whose message does not fit */
+    uint32_t culprit_fingerprint; /* of its call */
+    /* memory behind the arrays, grown as plans need */
+    void *memory;
+    size_t memory_bytes, scratch_bytes;
+    uint8_t *scratch;
+};
+
+void tu_run_init(struct tu_run *run, struct tu_env *env, uint32_t bank, uint32_t width);
+void tu_run_free(struct tu_run *run);
+
+/* Starts a call in this bank, which must be idle. Takes its numbers on every channel. */
+tutti_status tu_run_start(struct tu_run *run, struct tu_bound *bound, const struct tu_cut *cut,
+                          const struct tu_work *work);
+
+/* Does what can be done. Returns how many steps moved; looks at run->state for the rest. */
+uint32_t tu_run_advance(struct tu_run *run);
+
+/* Ends a call where it stands: nothing is written any more. */
+void tu_run_abandon(struct tu_run *run);
+
+/*
+ * Ranks (in the comm) that the run waits for now: writes at most `room`, returns how many there are.
+ */
+uint32_t tu_run_awaited(const struct tu_run *run, uint32_t *rank, uint32_t room);
+
+/* ---- one step (step.c) ---- */
+
+/* Tries step i of the segment. True if it is done now. */
+bool tu_step_try(struct tu_run *run, struct tu_segment *segment, uint32_t i);
+
+/* Number of the use of a channel by a step of this segment. */
+static inline uint32_t tu_run_number(const struct tu_run *run, const struct tu_segment *segment,
+                                     uint32_t channel, uint32_t use) {
+    return run->base[channel] + segment->number * run->bound->plan->channel[channel].uses + use;
+}
+
+/* Gives a use back, and tells its writer if it is time. */
+void tu_run_give_back(struct tu_run *run, struct tu_ring_in *ring, uint32_t number);
+
+#endif

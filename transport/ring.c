@@ -1,0 +1,181 @@
+/* Rings: see ring.h. */
+#include "transport/ring.h"
+
+static uint32_t place(uint32_t number, uint32_t slots) {
+    /* numbers wrap at 2^32, so R is a power of two and the slot survives the wrap */
+    return number & (slots - 1);
+}
+
+static const uint8_t *cell_of(const struct tu_ring_in *ring, uint32_t number) {
+    return ring->cell + (size_t)place(number, ring->slots) * TU_LINE_STRIDE;
+}
+
+static uint64_t load_cell(const uint8_t *cell) {
+    return atomic_load_explicit((const _Atomic uint64_t *)(const void *)cell, memory_order_acquire);
+}
+
+/* ---- writer ---- */
+
+bool tu_ring_refresh(struct tu_ring_out *ring, uint32_t number) {
+    uint32_t least = ring->limit;
+    for (uint32_t i = 0; i < ring->readers; i++) {
+        /* acquire: pairs with the reader's release of the slot, which I am about to overwrite */
+        uint32_t limit =
+            (uint32_t)load_cell(ring->credit + (size_t)i * TU_CELL_STRIDE) + ring->slots;
+        if (i == 0 || (int32_t)(limit - least) < 0)
+            least = limit;
+    }
+    if (ring->readers == 0)
+        least = number + 1;
+    ring->limit = least;
+    return (int32_t)(number - least) < 0;
+}
+
+tutti_status tu_ring_line(struct tu_ring_out *ring, struct tu_line_header header,
+                          const void *payload, size_t bytes) {
+    size_t at = (size_t)place(header.flag, ring->slots) * TU_LINE_STRIDE;
+    if (ring->cell) {
+        tu_line_store_cacheline(ring->cell + at, header, payload, bytes);
+        ring->counters->lines++;
+        ring->counters->bytes += bytes;
+        return TUTTI_OK;
+    }
+    struct tu_peer *peer = ring->peer;
+    return peer->transport->ops->line(peer->transport, peer->index, ring->peer_cell + at, header,
+                                      payload, bytes);
+}
+
+static uint64_t slot_at(const struct tu_ring_out *ring, uint32_t number) {
+    return ring->slot + place(number, ring->slots) * ring->slot_stride + TU_SLOT_HEAD;
+}
+
+uint8_t *tu_ring_slot(const struct tu_ring_out *ring, uint32_t number) {
+    return ring->window->base + slot_at(ring, number);
+}
+
+/* The reader announces its slots in its own time; until then nothing can be sent. */
+bool tu_ring_sendable(struct tu_ring_out *ring) {
+    if (!ring->cell && !ring->peer_slot) {
+        uint64_t told = load_cell(ring->announce);
+        ring->peer_slot = told ? told - 1 : 0;
+    }
+    return ring->cell || ring->peer_slot;
+}
+
+tutti_status tu_ring_send(struct tu_ring_out *ring, struct tu_line_header header, size_t bytes) {
+    uint64_t at = slot_at(ring, header.flag);
+    if (ring->cell) {
+        size_t cell = (size_t)place(header.flag, ring->slots) * TU_LINE_STRIDE;
+        tu_line_store_cacheline(ring->cell + cell, header, &at, sizeof at);
+        ring->counters->writes++;
+        ring->counters->bytes += bytes;
+        return TUTTI_OK;
+    }
+    struct tu_peer *peer = ring->peer;
+    uint64_t to = ring->peer_slot + (at - ring->slot) - sizeof header;
+    uint32_t low = header.flag & ((1u << TU_IMM_NUMBER_BITS) - 1);
+    memcpy(ring->window->base + at - sizeof header, &header, sizeof header);
+    return peer->transport->ops->write(peer->transport, peer->index, at - sizeof header, to,
+                                       bytes + sizeof header, ring->immediate | low);
+}
+
+tutti_status tu_ring_out_slots(struct tu_ring_out *ring, size_t bytes) {
+    if (ring->slot)
+        return TUTTI_OK;
+    ring->slot_stride = bytes + TU_SLOT_HEAD;
+    return tu_window_take(ring->window, ring->slots * ring->slot_stride, &ring->slot);
+}
+
+/* ---- reader ---- */
+
+bool tu_ring_arrived(const struct tu_ring_in *ring, uint32_t number, size_t bytes) {
+    const uint8_t *cell = cell_of(ring, number);
+    if (bytes > TU_LINE_PAYLOAD)
+        return tu_line_header(cell).flag == number; /* mapped: a line with the offset */
+    return tu_line_arrived(cell, ring->peer->format, number, bytes);
+}
+
+const uint8_t *tu_ring_data(const struct tu_ring_in *ring, uint32_t number, size_t bytes) {
+    const uint8_t *cell = cell_of(ring, number);
+    uint32_t slot = place(number, ring->slots);
+    if (bytes > TU_LINE_PAYLOAD) {
+        if (!ring->peer->window)
+            return ring->window->base + ring->slot + slot * ring->slot_stride + TU_SLOT_HEAD;
+        uint64_t offset;
+        memcpy(&offset, cell + sizeof(struct tu_line_header), sizeof offset);
+        return ring->peer->window + offset;
+    }
+    if (ring->peer->format == TU_FORMAT_CACHELINE)
+        return cell + sizeof(struct tu_line_header);
+    uint8_t *to = ring->unpacked + (size_t)slot * TU_LINE_PAYLOAD;
+    tu_line_read(cell, ring->peer->format, to, bytes);
+    return to;
+}
+
+uint32_t tu_ring_fingerprint(const struct tu_ring_in *ring, uint32_t number) {
+    return tu_line_header(cell_of(ring, number)).fingerprint;
+}
+
+void tu_ring_give_back(struct tu_ring_in *ring, uint32_t number) {
+    ring->given |= UINT64_C(1) << (number - ring->consumed);
+    while (ring->given & 1) {
+        ring->given >>= 1;
+        ring->consumed++;
+    }
+}
+
+static tutti_status tell(struct tu_ring_in *ring, uint64_t offset, uint64_t value) {
+    struct tu_peer *peer = ring->peer;
+    if (peer->window) {
+        /* release: my reads of the slots given back come before */
+        atomic_store_explicit((_Atomic uint64_t *)(void *)(peer->window + offset), value,
+                              memory_order_release);
+        ring->counters->cells++;
+        return TUTTI_OK;
+    }
+    return peer->transport->ops->cell(peer->transport, peer->index, offset, value);
+}
+
+tutti_status tu_ring_settle(struct tu_ring_in *ring) {
+    tutti_status status = TUTTI_OK;
+    if (ring->slot && !ring->announced) {
+        status = tell(ring, ring->announce, ring->slot + 1);
+        if (status)
+            return status;
+        ring->announced = true;
+    }
+    if (ring->consumed != ring->published) {
+        status = tell(ring, ring->credit, ring->consumed);
+        if (status == TUTTI_OK)
+            ring->published = ring->consumed;
+    }
+    return status;
+}
+
+tutti_status tu_ring_in_slots(struct tu_ring_in *ring, size_t bytes) {
+    if (ring->slot || ring->peer->window)
+        return TUTTI_OK;
+    ring->slot_stride = bytes + TU_SLOT_HEAD;
+    return tu_window_take(ring->window, ring->slots * ring->slot_stride, &ring->slot);
+}
+
+/*
+ * The slot's head came with the data. It is copied into the line cell, where readers look; nobody else
+ * writes this cell now, since the writer can't use the slot again before it is given back.
+ */
+bool tu_ring_deliver(struct tu_ring_in *ring, uint32_t immediate) {
+    uint32_t mask = (1u << TU_IMM_NUMBER_BITS) - 1;
+    uint32_t number = ring->consumed + ((immediate - ring->consumed) & mask);
+    uint32_t slot = place(number, ring->slots);
+    struct tu_line_header header;
+    if (!ring->slot || number - ring->consumed >= ring->slots)
+        return false;
+    memcpy(&header,
+           ring->window->base + ring->slot + slot * ring->slot_stride + TU_SLOT_HEAD -
+               sizeof header,
+           sizeof header);
+    header.flag = number;
+    uint8_t *cell = (uint8_t *)(uintptr_t)cell_of(ring, number);
+    tu_line_store_cacheline(cell, header, NULL, 0);
+    return true;
+}

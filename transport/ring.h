@@ -1,0 +1,140 @@
+/*
+ * A ring: one bank of an edge or board, seen from its writer (tu_ring_out) or a reader (tu_ring_in).
+ *
+ * Uses are numbered without end, and never start anew. Use n lies in slot n mod R: in the slot's line
+ * cell if it has at most TU_LINE_PAYLOAD bytes; else its data lies in the slot proper and the cell only
+ * says that it has arrived. Both ends know the size, so nothing in the cell has to tell.
+ *
+ *   to a mapped reader      data is copied into the writer's own slot; the line carries the slot's
+ *                           offset in the writer's window, and the reader reads it there
+ *   over a wire             data is copied into the writer's own slot and written from there into the
+ *                           reader's slot, whose place the reader has announced
+ *
+ * A writer may use n while n - consumed < R for every reader (rules 2 to 4 of flow control: consumed
+ * is a prefix, told when it lags by (R + 1) / 2, in a cell of its own). Credit for n - R also says
+ * that the own slot of n - R was fetched, so that it may be filled again.
+ */
+#ifndef TU_TRANSPORT_RING_H
+#define TU_TRANSPORT_RING_H
+
+#include <stdatomic.h>
+
+#include "transport/line.h"
+#include "transport/window.h"
+
+/* A rank of the job that this rank has channels with. */
+struct tu_peer {
+    uint32_t rank; /* in the job */
+    char host[64];
+    uint8_t *window; /* mapped, or NULL */
+    /* else over this wire: */
+    struct tu_transport *transport;
+    uint32_t index; /* in the transport */
+    enum tu_line_format format;
+};
+
+struct tu_ring_out {
+    uint32_t next;    /* number of the next call's first use */
+    uint32_t limit;   /* lower numbers may be used, as far as is known here */
+    uint32_t slots;   /* R */
+    uint32_t readers; /* their credit cells lie at credit + i * TU_CELL_STRIDE */
+    const uint8_t *credit;
+    uint8_t *cell;            /* mapped: line cell of slot 0 */
+    struct tu_peer *peer;     /* the reader (edges) */
+    struct tu_window *window; /* own */
+    struct tu_counters *counters;
+    uint64_t slot;           /* own slots: offset, 0 until first use */
+    size_t slot_stride;      /* with the head */
+    uint64_t peer_cell;      /* wire: offset of line cell 0 at the reader */
+    uint64_t peer_slot;      /* wire: offset of slot 0 at the reader, 0 until it is known */
+    const uint8_t *announce; /* wire: cell in which the reader tells it */
+    uint32_t immediate;      /* wire: comm and bank; the number is added */
+};
+
+struct tu_ring_in {
+    uint32_t next;      /* number of the next call's first use */
+    uint32_t consumed;  /* all lower numbers were given back */
+    uint32_t published; /* what the writer was told of that */
+    uint32_t slots;
+    uint64_t given;       /* bit i: number consumed + i was given back */
+    const uint8_t *cell;  /* line cell of slot 0 */
+    struct tu_peer *peer; /* the writer */
+    struct tu_window *window;
+    struct tu_counters *counters;
+    uint64_t credit; /* offset of the credit cell in the writer's window */
+    uint64_t slot;   /* wire: own slots, 0 until first use */
+    size_t slot_stride;
+    uint64_t announce; /* wire: offset of the announcement cell in the writer's window */
+    bool announced;
+    uint8_t *unpacked; /* wire: payloads of line cells, TU_LINE_PAYLOAD each */
+};
+
+/* Immediates: the queue pair names the peer, these 32 bits comm, bank and low bits of the number. */
+enum { TU_IMM_NUMBER_BITS = 18, TU_IMM_BANK_BITS = 2, TU_IMM_COMM_BITS = 12 };
+_Static_assert(TU_IMM_NUMBER_BITS + TU_IMM_BANK_BITS + TU_IMM_COMM_BITS == 32, "an immediate");
+_Static_assert(TU_MAX_COMMS <= 1 << TU_IMM_COMM_BITS, "comms fit");
+_Static_assert(TU_MAX_BANKS <= 1 << TU_IMM_BANK_BITS, "banks fit");
+
+static inline uint32_t tu_immediate_of(uint32_t comm, uint32_t bank) {
+    return (comm << TU_IMM_BANK_BITS | bank) << TU_IMM_NUMBER_BITS;
+}
+
+/* ---- writer ---------------------------------------------------------------------------------- */
+
+/* Numbers below the limit are free. Looks at the credit cells again. */
+bool tu_ring_refresh(struct tu_ring_out *ring, uint32_t number);
+
+/* May use `number` be written? The difference is signed: a skipped use can be consumed in advance. */
+static inline bool tu_ring_free(struct tu_ring_out *ring, uint32_t number) {
+    return (int32_t)(number - ring->limit) < 0 || tu_ring_refresh(ring, number);
+}
+
+/* A line; the payload may be reused on return. TU_AGAIN: nothing happened. */
+tutti_status tu_ring_line(struct tu_ring_out *ring, struct tu_line_header header,
+                          const void *payload, size_t bytes);
+
+/* Where to put the data of a larger use; its slots must be there (tu_ring_out_slots). */
+uint8_t *tu_ring_slot(const struct tu_ring_out *ring, uint32_t number);
+
+/* Could a larger use be sent, or has the reader not announced its slots yet? */
+bool tu_ring_sendable(struct tu_ring_out *ring);
+
+/* Sends what lies in the slot. Only if sendable. TU_AGAIN: nothing happened. */
+tutti_status tu_ring_send(struct tu_ring_out *ring, struct tu_line_header header, size_t bytes);
+
+/* Takes slots of `bytes` out of the window, unless done before. */
+tutti_status tu_ring_out_slots(struct tu_ring_out *ring, size_t bytes);
+
+/* ---- reader ---------------------------------------------------------------------------------- */
+
+/* Has use `number`, of `bytes` bytes, arrived? */
+bool tu_ring_arrived(const struct tu_ring_in *ring, uint32_t number, size_t bytes);
+
+/* Its data, and the writer's fingerprint. Only after it has arrived, and until it is given back. */
+const uint8_t *tu_ring_data(const struct tu_ring_in *ring, uint32_t number, size_t bytes);
+uint32_t tu_ring_fingerprint(const struct tu_ring_in *ring, uint32_t number);
+
+/* Can `number` be given back, or is it too far ahead of the oldest one? (Skipped uses only.) */
+static inline bool tu_ring_near(const struct tu_ring_in *ring, uint32_t number) {
+    return number - ring->consumed < 64;
+}
+
+/* Nobody here needs use `number` any more. Tells the writer nothing yet. */
+void tu_ring_give_back(struct tu_ring_in *ring, uint32_t number);
+
+/* True if the writer must be told: credit lags half a ring, or the slots are new. */
+static inline bool tu_ring_owes(const struct tu_ring_in *ring) {
+    return ring->consumed - ring->published >= (ring->slots + 1) / 2 ||
+           (ring->slot && !ring->announced);
+}
+
+/* Tells it. TU_AGAIN: not all was told. */
+tutti_status tu_ring_settle(struct tu_ring_in *ring);
+
+/* Takes slots for data over a wire out of the window, unless done before or not needed. */
+tutti_status tu_ring_in_slots(struct tu_ring_in *ring, size_t bytes);
+
+/* A write with immediate has arrived: marks its use. False if the immediate makes no sense. */
+bool tu_ring_deliver(struct tu_ring_in *ring, uint32_t immediate);
+
+#endif

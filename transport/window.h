@@ -1,0 +1,99 @@
+/*
+ * The window: the one arena of a rank that its peers write into, and its layout.
+ *
+ * From the bottom up lie the blocks of the comms, one per comm id, all of one size: cells and lines,
+ * whose offsets every rank can compute for every other one. From the top down, slots (large pieces
+ * and node scratch) are handed out on first use; their offsets are told to those who need them.
+ * What was handed out is never taken back: a ring keeps its slots for its successor (rule 10).
+ *
+ * A comm block, each cell in a stride of its own so that no two writers share a line:
+ *   poison             any peer -> me   status and origin, 0: none
+ *   info               me -> node       offsets + 1 of my scratch slots, per bank
+ *   record             me -> all        what my last calls were
+ *   done     [D]       me -> node       uses of node scratch that I am done with
+ *   credit   [P][D]    edge reader -> me   consumed count of my edge to it
+ *   announce [P][D]    edge reader -> me   offset + 1 of its slots for my edge to it
+ *   bcredit  [D][M]    node reader -> me   consumed count of my board
+ *   line     [P][D][R] edge writer -> me   line cells of the edge from it
+ *   board    [D][R]    me -> node          line cells of my board
+ */
+#ifndef TU_TRANSPORT_WINDOW_H
+#define TU_TRANSPORT_WINDOW_H
+
+#include <stdint.h>
+
+#include "runtime/memory.h"
+#include "transport/transport.h"
+
+struct tu_env;
+
+enum {
+    TU_CELL_STRIDE = 128,
+    TU_MAX_BANKS = 4,
+    TU_MAX_COMMS = 4096,
+    TU_RECORDS = 8, /* calls that a rank's record of a comm remembers */
+    TU_RECORD_BYTES = 64,
+    TU_SLOT_HEAD = 64, /* in front of a slot's data; its last 8 bytes are the line header */
+};
+
+/* The same on all ranks of a job. */
+struct tu_window_shape {
+    uint32_t peers;   /* P: most edges of a rank */
+    uint32_t members; /* M: largest node */
+    uint32_t banks;   /* D */
+    uint32_t slots;   /* R */
+};
+
+struct tu_window {
+    struct tu_env *env;
+    struct tu_shmem *shmem;
+    uint8_t *base;
+    struct tu_window_shape shape;
+    uint32_t comms; /* blocks of ids below this are reserved */
+    size_t top;     /* everything from here on is handed out */
+    size_t scratch; /* offset of the landing place of remote reads */
+};
+
+/* What lies in a comm's block. */
+enum tu_window_part {
+    TU_PART_POISON,
+    TU_PART_INFO,
+    TU_PART_RECORD,
+    TU_PART_DONE,
+    TU_PART_CREDIT,
+    TU_PART_ANNOUNCE,
+    TU_PART_BOARD_CREDIT,
+    TU_PART_LINE,
+    TU_PART_BOARD,
+    TU_PARTS,
+};
+
+/* Offset of a part from the block's start; TU_PARTS gives the block's size. */
+size_t tu_window_part(const struct tu_window_shape *shape, enum tu_window_part part);
+
+/* Offsets in a window, whoever's it is. `peer`, `member`: place in the owner's list. */
+size_t tu_window_comm(const struct tu_window_shape *shape, uint32_t comm);
+size_t tu_window_credit(const struct tu_window_shape *s, uint32_t comm, uint32_t peer,
+                        uint32_t bank);
+size_t tu_window_announce(const struct tu_window_shape *s, uint32_t comm, uint32_t peer,
+                          uint32_t bank);
+size_t tu_window_line(const struct tu_window_shape *s, uint32_t comm, uint32_t peer, uint32_t bank);
+size_t tu_window_board(const struct tu_window_shape *s, uint32_t comm, uint32_t bank);
+size_t tu_window_board_credit(const struct tu_window_shape *s, uint32_t comm, uint32_t bank,
+                              uint32_t member);
+size_t tu_window_done(const struct tu_window_shape *s, uint32_t comm, uint32_t bank);
+size_t tu_window_record(const struct tu_window_shape *s, uint32_t comm, uint32_t record);
+
+/* Local. Lays a window out over a created segment that is at least a page. */
+tutti_status tu_window_open(struct tu_env *env, struct tu_shmem *shmem,
+                            const struct tu_window_shape *shape, struct tu_window *window);
+
+/* Makes the blocks of all ids up to `comm` usable by peers. TUTTI_ERR_MEMORY if there is no room. */
+tutti_status tu_window_reserve_comm(struct tu_window *window, uint32_t comm);
+
+/* Hands out `bytes` at a multiple of a page, zeroed. TUTTI_ERR_MEMORY if there is no room. */
+tutti_status tu_window_take(struct tu_window *window, size_t bytes, uint64_t *offset);
+
+size_t tu_window_used(const struct tu_window *window);
+
+#endif

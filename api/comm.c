@@ -57,6 +57,7 @@ static void free_lists(struct lists *l) {
 static tutti_status make_channels(tutti_comm *comm) {
     tutti_job *job = comm->job;
     size_t n = comm->size;
+    uint32_t first = job->env.hooks ? job->env.hooks->first_number : 0;
     struct lists l = {.edge_rank = tu_alloc(0, n, sizeof *l.edge_rank),
                       .place = tu_alloc(0, n, sizeof *l.place),
                       .member = tu_alloc(0, n, sizeof *l.member),
@@ -67,6 +68,7 @@ static tutti_status make_channels(tutti_comm *comm) {
         .counters = &job->counters,
         .comm = comm->id,
         .rank = comm->rank,
+        .first_number = first ? first : 1,
         .scratch_slots = (uint32_t)job->env.config.scratch_slots,
         .slot_bytes = job->env.config.eager_bytes,
         .share_bytes = job->env.config.share_bytes,

@@ -35,9 +35,7 @@ static tutti_status open_topology(tutti_job *job) {
     bool share = env->config.transport != TU_TRANSPORT_VERBS;
     if (env->hooks && env->hooks->no_sharing)
         share = false;
-    tutti_status status = tu_shmem_create(env, env->config.window_bytes, &job->segment);
-    if (!status)
-        status = tu_topology_make(env, job->boot, &job->segment, share, &job->topology);
+    tutti_status status = tu_topology_make(env, job->boot, &job->segment, share, &job->topology);
     if (status)
         return status;
     uint32_t ranks = job->boot->size;
@@ -81,13 +79,18 @@ static tutti_status open_window(tutti_job *job) {
 
 static tutti_status open_job(tutti_job *job, const tutti_options *options) {
     struct tu_env *env = &job->env;
-    tutti_status status = tu_config_load(env);
-    if (!status)
-        status = tu_select_check(env);
-    if (!status)
-        status = tu_boot_open(env, options, &job->boot);
+    tutti_status mine = tu_config_load(env);
+    if (!mine)
+        mine = tu_select_check(env);
+    if (!mine)
+        mine = tu_shmem_create(env, env->config.window_bytes, &job->segment);
+    tutti_status status = tu_boot_open(env, options, &job->boot);
     if (status)
-        return status;
+        return mine ? mine : status;
+    if (mine) { /* the others hear of it at once */
+        tu_topology_refuse(env, job->boot, mine);
+        return mine;
+    }
     void *lost = NULL;
     status = tu_alloc_for(env, "ranks", 0, job->boot->size, 1, &lost);
     job->lost = lost;
@@ -104,8 +107,6 @@ static tutti_status open_job(tutti_job *job, const tutti_options *options) {
     /* nobody sends before all have connected */
     if (!status)
         status = job->boot->ops->fence(job->boot, env->config.init_timeout_ms);
-    if (!status)
-        tu_shmem_unlink(&job->segment);
     return status;
 }
 

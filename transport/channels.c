@@ -13,7 +13,8 @@ static void open_edge(const struct tu_channels_params *p, uint32_t i, uint32_t b
     uint64_t there = tu_window_line(shape, p->comm, p->my_place[i], bank);
 
     edge->out[bank] = (struct tu_ring_out){
-        .limit = shape->slots,
+        .next = p->first_number,
+        .limit = p->first_number + shape->slots,
         .slots = shape->slots,
         .readers = 1,
         .credit = w->base + tu_window_credit(shape, p->comm, i, bank),
@@ -26,6 +27,9 @@ static void open_edge(const struct tu_channels_params *p, uint32_t i, uint32_t b
         .immediate = tu_immediate_of(p->comm, bank),
     };
     edge->in[bank] = (struct tu_ring_in){
+        .next = p->first_number,
+        .consumed = p->first_number,
+        .published = p->first_number,
         .slots = shape->slots,
         .cell = w->base + tu_window_line(shape, p->comm, i, bank),
         .peer = peer,
@@ -66,7 +70,8 @@ static void open_boards(const struct tu_channels_params *p, struct tu_channels *
     const struct tu_window_shape *shape = &w->shape;
 
     c->own[bank] = (struct tu_ring_out){
-        .limit = shape->slots,
+        .next = p->first_number,
+        .limit = p->first_number + shape->slots,
         .slots = shape->slots,
         .readers = p->members - 1,
         .credit = w->base + tu_window_board_credit(shape, p->comm, bank, 0),
@@ -81,6 +86,9 @@ static void open_boards(const struct tu_channels_params *p, struct tu_channels *
         if (m == p->local)
             continue;
         board->in[bank] = (struct tu_ring_in){
+            .next = p->first_number,
+            .consumed = p->first_number,
+            .published = p->first_number,
             .slots = shape->slots,
             .cell = board->peer->window + tu_window_board(shape, p->comm, bank),
             .peer = board->peer,
@@ -89,6 +97,25 @@ static void open_boards(const struct tu_channels_params *p, struct tu_channels *
             .credit = tu_window_board_credit(shape, p->comm, bank, reader_of(p->local, m)),
         };
     }
+}
+
+/* The readers of my rings have consumed nothing yet, and no slot of mine holds a use. Plain stores:
+   nobody else touches the block before the comm is there on all ranks. */
+static void reset_cells(const struct tu_channels_params *p, const struct tu_channels *c) {
+    const struct tu_window_shape *shape = &c->window->shape;
+    uint64_t first = p->first_number;
+    for (uint32_t bank = 0; bank < c->banks; bank++) {
+        for (uint32_t i = 0; i < c->edges; i++)
+            memcpy(c->window->base + tu_window_credit(shape, p->comm, i, bank), &first,
+                   sizeof first);
+        for (uint32_t m = 0; m < c->members; m++)
+            memcpy(c->window->base + tu_window_board_credit(shape, p->comm, bank, m), &first,
+                   sizeof first);
+    }
+    size_t from = tu_window_line(shape, p->comm, 0, 0), to = tu_window_comm(shape, p->comm + 1);
+    struct tu_line_word stale = {.flag = p->first_number - 1};
+    for (size_t at = from; at < to; at += sizeof stale)
+        memcpy(c->window->base + at, &stale, sizeof stale);
 }
 
 static tutti_status alloc_channels(const struct tu_channels_params *p, struct tu_channels **made) {
@@ -127,6 +154,7 @@ tutti_status tu_channels_make(const struct tu_channels_params *p, struct tu_chan
         return status;
     for (uint32_t bank = 0; bank < c->banks; bank++)
         open_boards(p, c, bank);
+    reset_cells(p, c);
     status = open_edges(p, c);
     if (status) {
         tu_channels_free(c);

@@ -120,6 +120,8 @@ tutti_status tu_comm_open(tutti_job *job, uint32_t id, tutti_comm **opened) {
         free(comm);
         return status;
     }
+    comm->record = (struct tu_record *)(void *)(job->window.base +
+                                                tu_window_record(&job->window.shape, id, 0));
     tu_cache_init(&comm->cache, &job->env, comm->nodes, comm->channels, comm->rank, CACHE_BYTES);
     for (uint32_t b = 0; b < comm->banks; b++)
         tu_run_init(&comm->bank[b].run, &job->env, b, (uint32_t)job->env.config.segments);

@@ -49,6 +49,8 @@ struct tu_call {
 
 enum { TU_COMM_MAGIC = 0x74750c03 };
 
+struct tu_record;
+
 struct tu_bank {
     struct tu_run run;
     struct tu_call *call; /* the one under way, or NULL */
@@ -67,6 +69,7 @@ struct tutti_comm {
     uint32_t running;             /* banks with a call */
     struct tu_call *first, *last; /* calls waiting for their bank, in order */
     uint64_t calls;               /* numbers given */
+    struct tu_record *record;     /* [TU_RECORDS] own, in the window */
     uint32_t rejected;
     uint32_t requests;    /* not yet waited for */
     tutti_status ruin;    /* TUTTI_OK while it works */

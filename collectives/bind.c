@@ -97,6 +97,8 @@ tutti_status tu_bind(struct tu_env *env, struct tu_plan *plan, struct tu_channel
         return status;
     }
     find_node_steps(b);
+    for (uint32_t i = 0; i < plan->steps; i++)
+        b->operands = plan->step[i].args > b->operands ? plan->step[i].args : b->operands;
     *bound = b;
     return TUTTI_OK;
 }

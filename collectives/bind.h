@@ -21,7 +21,9 @@ struct tu_bound {
     uint32_t *owner; /* [blocks] node member that holds the block in node scratch; NULL without */
     uint8_t *node_step; /* [steps] 1: touches node scratch */
     uint32_t node_steps;
-    bool wire;                                    /* some edge goes over a wire */
+    uint32_t operands; /* most that a step has */
+    uint64_t serial;   /* of the cache that holds it: one number is one plan; 0: unknown */
+    bool wire;         /* some edge goes over a wire */
     bool slots_ready, share_ready, scratch_ready; /* memory for larger messages is in place */
 };
 

@@ -60,6 +60,7 @@ static tutti_status make(struct tu_cache *cache, const struct tu_choice *choice,
                                  .blocks = choice->blocks,
                                  .bound = bound,
                                  .next = cache->first};
+    bound->serial = ++cache->clock;
     cache->bytes += bound->plan->bytes;
     cache->first = cached;
     *made = cached;

@@ -23,14 +23,8 @@ static size_t segment_memory(const struct tu_plan *plan) {
     return tu_round_up(plan->steps * per_step, 64);
 }
 
-static uint32_t most_operands(const struct tu_plan *plan) {
-    uint32_t most = 0;
-    for (uint32_t i = 0; i < plan->steps; i++)
-        most = plan->step[i].args > most ? plan->step[i].args : most;
-    return most;
-}
-
-static void lay_out(struct tu_run *run, const struct tu_plan *plan) {
+static void lay_out(struct tu_run *run, const struct tu_bound *bound) {
+    const struct tu_plan *plan = bound->plan;
     uint8_t *at = run->memory;
     for (uint32_t w = 0; w < run->width; w++) {
         struct tu_segment *segment = &run->segment[w];
@@ -41,11 +35,12 @@ static void lay_out(struct tu_run *run, const struct tu_plan *plan) {
         at += segment_memory(plan);
     }
     run->operand = (const void **)(void *)at;
-    run->base = (uint32_t *)(void *)(run->operand + most_operands(plan));
+    run->base = (uint32_t *)(void *)(run->operand + bound->operands);
 }
 
-static tutti_status make_room(struct tu_run *run, const struct tu_plan *plan) {
-    size_t need = run->width * segment_memory(plan) + most_operands(plan) * sizeof(void *) +
+static tutti_status make_room(struct tu_run *run, const struct tu_bound *bound) {
+    const struct tu_plan *plan = bound->plan;
+    size_t need = run->width * segment_memory(plan) + bound->operands * sizeof(void *) +
                   plan->channels * sizeof(uint32_t);
     if (need > run->memory_bytes) {
         void *memory = tu_alloc(64, 1, need);
@@ -56,7 +51,8 @@ static tutti_status make_room(struct tu_run *run, const struct tu_plan *plan) {
         run->memory = memory;
         run->memory_bytes = need;
     }
-    lay_out(run, plan);
+    lay_out(run, bound);
+    run->laid_out = bound->serial;
     return TUTTI_OK;
 }
 
@@ -136,7 +132,8 @@ tutti_status tu_run_start(struct tu_run *run, struct tu_bound *bound, const stru
     run->ring = bound->ring[run->bank];
     run->work = *work;
     run->cut = *cut;
-    tutti_status status = make_room(run, bound->plan);
+    tutti_status status =
+        bound->serial && run->laid_out == bound->serial ? TUTTI_OK : make_room(run, bound);
     if (!status && bound->plan->scratch_blocks)
         status = make_scratch(run, bound->plan);
     if (status)

@@ -62,6 +62,7 @@ struct tu_run {
     uint32_t culprit;             /* rank in the comm whose message does not fit */
     uint32_t culprit_fingerprint; /* of its call */
     /* memory behind the arrays, grown as plans need */
+    uint64_t laid_out; /* serial of the plan that the arrays are laid out for */
     void *memory;
     size_t memory_bytes, scratch_bytes;
     uint8_t *scratch;

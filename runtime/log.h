@@ -18,6 +18,9 @@ struct tu_log {
 void tu_log(struct tu_env *env, enum tu_log_level level, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
+/* "warn" and the like; "" past the last level. */
+const char *tu_log_level_name(enum tu_log_level level);
+
 /* True if a record of this level would be written (to skip the work of making its text). */
 int tu_log_on(const struct tu_env *env, enum tu_log_level level);
 

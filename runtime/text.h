@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /* As vsnprintf; returns the length of what stands in the buffer. bytes >= 4. */
 size_t tu_text_vformat(char *buffer, size_t bytes, const char *format, va_list arguments)

@@ -5,6 +5,7 @@
 #ifndef TU_RUNTIME_CONFIG_H
 #define TU_RUNTIME_CONFIG_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -118,5 +119,8 @@ tutti_status tu_config_agree(struct tu_env *env, const char packed0[TU_CONFIG_PA
  * as "MPICH's or Intel MPI's mpiexec (PMI_SIZE=4)", or "" if the environment knows of no others.
  */
 void tu_config_foreign_launcher(char *buffer, size_t bytes);
+
+/* True if a PMIx server's address is in the environment: a PMIx launcher started this process. */
+bool tu_config_pmix_launcher(void);
 
 #endif

@@ -7,6 +7,7 @@
 
 #include "api/job.h"
 #include "runtime/clock.h"
+#include "runtime/cpus.h"
 
 enum { DRAIN_TIMEOUT_MS = 5000 };
 
@@ -126,6 +127,19 @@ static void close_job(tutti_job *job) {
     free(job);
 }
 
+/* Cores that this host's ranks may use together: launchers bind each rank to its own. */
+static int host_cpus(const tutti_job *job) {
+    const struct tu_topology *topology = job->topology;
+    int32_t *pid = tu_alloc(0, topology->size, sizeof *pid);
+    size_t n = 0;
+    for (uint32_t r = 0; pid && r < topology->size; r++)
+        if (strcmp(topology->info[r].host, job->env.host) == 0)
+            pid[n++] = topology->info[r].pid;
+    int cpus = tu_usable_cpus_of(pid, n);
+    free(pid);
+    return cpus;
+}
+
 static void say_opened(tutti_job *job) {
     const struct tu_nodes *nodes = job->nodes;
     tu_log(&job->env, TU_LOG_INFO,
@@ -158,7 +172,7 @@ tutti_status tu_job_open(const tutti_options *options, const struct tu_hooks *ho
         close_job(job);
         return status;
     }
-    tu_waiter_init(&job->waiter, job->env.config.spin, tu_usable_cpus(),
+    tu_waiter_init(&job->waiter, job->env.config.spin, host_cpus(job),
                    (int)job->topology->ranks_on_host);
     say_opened(job);
     *opened = job;

@@ -1,0 +1,163 @@
+/* The one waiting place, and what runs while waiting. */
+#include "runtime/progress.h"
+
+#include <sched.h>
+#include <time.h>
+
+#include "runtime/clock.h"
+#include "runtime/env.h"
+
+static const uint64_t ns_per_us = 1000;
+
+/* Tells the core that this is a spin loop: a sibling thread gets its resources, and energy is saved. */
+static void pause_core(void) {
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("isb" ::: "memory"); /* yield is no pause on most cores */
+#endif
+}
+
+/* ---- waiting ------------------------------------------------------------------------------- */
+
+void tu_waiter_init(struct tu_waiter *waiter, int spin_polls, int cores, int ranks_on_node) {
+    if (spin_polls < 0) {
+        spin_polls = ranks_on_node > cores ? 0 : TU_WAIT_SPIN_POLLS;
+    }
+    *waiter = (struct tu_waiter){.spin_polls = (uint32_t)spin_polls};
+    tu_wait_begin(waiter);
+}
+
+static void first_stage(struct tu_waiter *waiter) {
+    waiter->stage = waiter->spin_polls ? TU_WAIT_SPIN : TU_WAIT_YIELD;
+    waiter->polls = 0;
+    waiter->still_ns = 0;
+    waiter->slice_us = TU_WAIT_SLICE_MIN_US;
+}
+
+void tu_wait_begin(struct tu_waiter *waiter) {
+    waiter->begun_ns = 0;
+    first_stage(waiter);
+}
+
+/* Reads the clock; true if it is time for the caller to look at what is slow. */
+static bool look_at_clock(struct tu_waiter *waiter) {
+    waiter->now_ns = tu_now_ns();
+    waiter->clock_passes = 0;
+    if (!waiter->begun_ns) {
+        waiter->begun_ns = waiter->now_ns;
+    }
+    if (waiter->now_ns - waiter->checked_ns < TU_WAIT_PERIOD_MS * 1000 * ns_per_us) {
+        return false;
+    }
+    waiter->checked_ns = waiter->now_ns;
+    return true;
+}
+
+/* Where something always moves, or one stage is never left, the clock is still looked at sometimes. */
+static bool pass_without_clock(struct tu_waiter *waiter) {
+    return ++waiter->clock_passes >= TU_WAIT_CLOCK_PASSES && look_at_clock(waiter);
+}
+
+static void sleep_slice(struct tu_waiter *waiter) {
+    struct timespec slice = {.tv_nsec = (long)(waiter->slice_us * ns_per_us)};
+
+    nanosleep(&slice, NULL); /* a signal only ends it early */
+    waiter->sleeps++;
+    waiter->slice_us *= 2;
+    if (waiter->slice_us > TU_WAIT_SLICE_MAX_US) {
+        waiter->slice_us = TU_WAIT_SLICE_MAX_US;
+    }
+}
+
+static bool spin(struct tu_waiter *waiter) {
+    waiter->spins++;
+    if (++waiter->polls >= waiter->spin_polls) {
+        waiter->stage = TU_WAIT_YIELD;
+    }
+    pause_core();
+    return pass_without_clock(waiter);
+}
+
+bool tu_wait_step(struct tu_waiter *waiter) {
+    if (waiter->stage == TU_WAIT_SPIN) {
+        return spin(waiter);
+    }
+    if (waiter->stage == TU_WAIT_YIELD) {
+        sched_yield();
+        waiter->yields++;
+    } else {
+        sleep_slice(waiter);
+        return look_at_clock(waiter);
+    }
+    bool look = look_at_clock(waiter);
+    if (!waiter->still_ns) {
+        waiter->still_ns = waiter->now_ns;
+    } else if (waiter->now_ns - waiter->still_ns >= TU_WAIT_YIELD_US * ns_per_us) {
+        waiter->stage = TU_WAIT_SLEEP;
+    }
+    return look;
+}
+
+bool tu_wait_moved(struct tu_waiter *waiter) {
+    first_stage(waiter);
+    return pass_without_clock(waiter);
+}
+
+uint64_t tu_wait_elapsed_ns(const struct tu_waiter *waiter) {
+    return waiter->begun_ns ? waiter->now_ns - waiter->begun_ns : 0;
+}
+
+/* ---- what runs while waiting --------------------------------------------------------------- */
+
+tutti_status tu_progress_add(struct tu_env *env, struct tu_progress *progress, tu_progress_fn *fn,
+                             void *context) {
+    if (progress->entries == TU_PROGRESS_MAX) {
+        return tu_fail(env, TUTTI_ERR_LIMIT, "more than %d functions run while waiting",
+                       TU_PROGRESS_MAX);
+    }
+    progress->entry[progress->entries].fn = fn;
+    progress->entry[progress->entries].context = context;
+    progress->entries++;
+    return TUTTI_OK;
+}
+
+static void close_gaps(struct tu_progress *progress) {
+    int kept = 0;
+
+    for (int i = 0; i < progress->entries; i++) {
+        if (progress->entry[i].fn) {
+            progress->entry[kept++] = progress->entry[i];
+        }
+    }
+    progress->entries = kept;
+}
+
+void tu_progress_remove(struct tu_progress *progress, tu_progress_fn *fn, void *context) {
+    for (int i = 0; i < progress->entries; i++) {
+        if (progress->entry[i].fn == fn && progress->entry[i].context == context) {
+            progress->entry[i].fn = NULL;
+            break;
+        }
+    }
+    if (!progress->running) {
+        close_gaps(progress);
+    }
+}
+
+int tu_progress_all(struct tu_progress *progress) {
+    int moved = 0, entries = progress->entries;
+
+    if (progress->running) {
+        return 0;
+    }
+    progress->running = true;
+    for (int i = 0; i < entries; i++) {
+        if (progress->entry[i].fn) { /* those before it may have removed it */
+            moved += progress->entry[i].fn(progress->entry[i].context);
+        }
+    }
+    progress->running = false;
+    close_gaps(progress);
+    return moved;
+}

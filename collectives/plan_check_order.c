@@ -195,6 +195,8 @@ static void count_unmet(struct order *order) {
 
 /* ---- explaining a deadlock ---- */
 
+static const char no_slot[] = "needs a slot, which is not free before";
+
 /* A step of the reader that holds the first use of `in` that is not given back. */
 static uint32_t holder(const struct order *order, uint32_t in) {
     const struct tu_proof *proof = order->proof;
@@ -234,26 +236,41 @@ static uint32_t waits_for(const struct order *order, uint32_t g, const char **wh
     *why = "waits for the message of";
     if (step->kind == TU_WAIT)
         return tu_proof_writer(proof, g);
-    *why = "needs a slot, which is not free before";
+    *why = no_slot;
     uint32_t in = blocking_reader(order, tu_proof_channel_of(proof, g), step->use);
     return holder(order, in);
+}
+
+/* A step of a circle; if one there lacks a slot, then this one, as the most telling. */
+static uint32_t step_of_circle(const struct order *order) {
+    uint32_t g = 0, start;
+    const char *why;
+
+    while (order->unmet[g] == 0)
+        g++;
+    for (uint32_t i = 0; i < order->proof->steps; i++) /* far enough to be in a circle */
+        g = waits_for(order, g, &why);
+    start = g;
+    do {
+        uint32_t next = waits_for(order, g, &why);
+        if (why == no_slot)
+            break;
+        g = next;
+    } while (g != start);
+    return g;
 }
 
 static bool report(struct order *order) {
     const char *why;
     char what[64];
-    uint32_t g = 0;
-
-    while (order->unmet[g] == 0)
-        g++;
-    for (uint32_t i = 0; i < order->proof->steps; i++) /* far enough to be in the circle */
-        g = waits_for(order, g, &why);
+    uint32_t g = step_of_circle(order);
     uint32_t other = waits_for(order, g, &why);
     uint32_t rank = order->proof->rank_of_step[other];
+
     tu_proof_describe(order->proof, other, what, sizeof(what));
     return tu_proof_fail(order->proof, g,
-                         "deadlock with %u slots: it %s rank %u step %u (%s), which "
-                         "in turn waits for it",
+                         "deadlock with %u slots: it %s rank %u step %u (%s), which in turn waits "
+                         "for it",
                          order->proof->slots, why, rank, other - order->proof->step_base[rank],
                          what);
 }

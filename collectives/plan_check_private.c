@@ -160,12 +160,13 @@ static bool rank_is_right(struct tu_proof *proof, uint32_t rank) {
     if (!allocate(&a))
         return tu_proof_no_memory(proof);
     find_ancestors(&a);
+    if (!node_steps_are_a_chain(&a))
+        return false;
     for (uint32_t s = 0; s < a.plan->steps; s++)
         if (!step_is_ordered(&a, s))
             return false;
-    bool right = node_steps_are_a_chain(&a);
     tu_proof_release(proof, mark);
-    return right;
+    return true;
 }
 
 bool tu_proof_private(struct tu_proof *proof) {

@@ -23,10 +23,10 @@ uint32_t tu_base_block(const struct tu_skips *skips, uint32_t v) {
 /* The search for one rank. The skips not yet used form a list, the largest first. */
 struct search {
     const struct tu_skips *skips;
-    int64_t total;             /* T = p + v */
-    int32_t *block;            /* the result: skip index of round k */
-    int8_t next[TU_MAX_SKIPS]; /* after the largest comes the next smaller; -1 ends */
-    int8_t prev[TU_MAX_SKIPS]; /* -1: first */
+    int64_t total;              /* T = p + v */
+    int8_t found[TU_MAX_SKIPS]; /* the result: skip index of round k */
+    int8_t next[TU_MAX_SKIPS];  /* after the largest comes the next smaller; -1 ends */
+    int8_t prev[TU_MAX_SKIPS];  /* -1: first */
 };
 
 static void unlink_skip(struct search *search, int e) {
@@ -55,7 +55,7 @@ static uint32_t search_from(struct search *search, int64_t pos, int64_t bound, i
         if (k == q || pos > search->total - s[k + 1])
             return k;
         bound = sum;
-        search->block[k++] = e;
+        search->found[k++] = (int8_t)e;
         unlink_skip(search, e);
     }
     return k;
@@ -64,7 +64,7 @@ static uint32_t search_from(struct search *search, int64_t pos, int64_t bound, i
 void tu_receive_schedule(const struct tu_skips *skips, uint32_t v, int32_t *block) {
     int q = (int)skips->q, base = (int)tu_base_block(skips, v);
     int64_t p = skips->s[q];
-    struct search search = {.skips = skips, .total = p + v, .block = block};
+    struct search search = {.skips = skips, .total = p + v};
     for (int e = q; e >= 0; e--) {
         search.next[e] = (int8_t)(e - 1);
         search.prev[e] = (int8_t)(e < q ? e + 1 : -1);
@@ -72,7 +72,7 @@ void tu_receive_schedule(const struct tu_skips *skips, uint32_t v, int32_t *bloc
     unlink_skip(&search, base);
     search_from(&search, 0, 2 * p, base == q ? q - 1 : q, 0);
     for (int k = 0; k < q; k++)
-        block[k] = block[k] == q ? base : block[k] - q;
+        block[k] = search.found[k] == q ? base : search.found[k] - q;
 }
 
 void tu_send_schedule(const struct tu_skips *skips, uint32_t v, int32_t *block) {

@@ -46,10 +46,14 @@ struct tu_verbs_peer {
     struct ibv_qp *qp;
     enum tu_verbs_state state;
     uint32_t posted, retired;
-    uint32_t silent;  /* posted since the last signalled one */
-    uint32_t rkey;    /* of the peer's window */
-    uint64_t address; /* of the peer's window, over there */
+    uint32_t silent;           /* posted since the last signalled one */
+    uint32_t written, allowed; /* writes to the peer; how far they may be ahead of its credit */
+    uint32_t received, told;   /* writes of the peer; how many it was told of */
+    uint32_t rkey;             /* of the peer's window */
+    uint64_t address;          /* of the peer's window, over there */
     uint64_t window_bytes;
+    uint64_t credit_address; /* of my cell among the peer's credits */
+    uint32_t credit_rkey;
     char *stage; /* send_depth cells of TU_VERBS_STAGE_BYTES, if lines do not fit inline */
     struct tu_verbs_read read[TU_VERBS_READS]; /* ring, in order of number */
     uint32_t reads_begun, reads_ended;
@@ -86,18 +90,21 @@ struct tu_verbs {
     struct tu_verbs_port port;
     enum ibv_mtu mtu; /* the port's, or less by TUTTI_MTU */
     struct ibv_pd *pd;
-    struct ibv_mr *window_mr, *stage_mr;
+    struct ibv_mr *window_mr, *stage_mr, *credit_mr;
+    _Atomic uint64_t *credit; /* [peers] written by the peers: my writes that they have polled */
     char *stage;
     struct tu_verbs_memory *memory;
     struct ibv_comp_channel *channel;
     struct ibv_cq *cq;
     struct ibv_srq *srq;
     bool armed;
+    bool untold; /* a credit is due that could not be sent */
 
     struct tu_verbs_limits limits;
     struct tu_verbs_sizes sizes;
-    uint32_t inline_bytes;                      /* what every queue pair has */
-    uint32_t failed;                            /* peers in TU_VERBS_FAILED */
+    uint32_t inline_bytes; /* what every queue pair has */
+    uint32_t allowance;    /* writes that a peer may be ahead of what it was told */
+    uint32_t failed;       /* peers in TU_VERBS_FAILED */
     struct ibv_recv_wr receive[TU_VERBS_BATCH]; /* a chain, for reposting */
     uint32_t slots;                             /* of `by_number`, a power of two */
     uint32_t *by_number; /* queue pair number -> peer + 1, 0: free; open addressing */
@@ -120,7 +127,7 @@ static inline uint64_t tu_verbs_id(uint32_t peer, uint32_t number) {
  * every receive entry. Pure.
  */
 tutti_status tu_verbs_plan(struct tu_env *env, const struct ibv_device_attr *device,
-                           const char *name, uint32_t peers, uint32_t slots_per_peer,
+                           const char *name, uint32_t peers, uint32_t allowance,
                            uint32_t send_depth, struct tu_verbs_sizes *sizes);
 
 /* Completion queue with its channel, shared receive queue with all entries posted. */
@@ -129,6 +136,8 @@ tutti_status tu_verbs_make_queues(struct tu_verbs *verbs);
 /* Posts n receive entries. Returns 0 or errno. */
 int tu_verbs_post_receives(struct tu_verbs *verbs, uint32_t n);
 
+tutti_status tu_verbs_add_region(struct tu_verbs *verbs, const char *what, void *base, size_t bytes,
+                                 int access, struct ibv_mr **mr);
 tutti_status tu_verbs_register_window(struct tu_verbs *verbs);
 
 /* If lines do not fit inline: registered cells that they are sent from, one per request. */
@@ -152,6 +161,18 @@ size_t tu_verbs_address_bytes(const struct tu_transport *transport);
 tutti_status tu_verbs_address(struct tu_transport *transport, void *blob);
 tutti_status tu_verbs_connect(struct tu_transport *transport, uint32_t peer, const void *blob);
 
+/* ---- verbs_credit.c -------------------------------------------------------------------------- */
+
+uint32_t tu_verbs_allowance(uint32_t slots_per_peer);
+tutti_status tu_verbs_make_credits(struct tu_verbs *verbs);
+
+/* May one more write with immediate be sent? */
+bool tu_verbs_has_credit(struct tu_verbs *verbs, uint32_t peer);
+
+/* Sends the peer, or all of them, the credit that is due. */
+void tu_verbs_tell(struct tu_verbs *verbs, uint32_t peer);
+void tu_verbs_tell_all(struct tu_verbs *verbs);
+
 /* ---- verbs_send.c ---------------------------------------------------------------------------- */
 
 /* How many requests a message of so many bytes takes: pieces of the device's longest message. */
@@ -165,6 +186,9 @@ tutti_status tu_verbs_cell(struct tu_transport *transport, uint32_t peer, uint64
                            uint64_t value);
 tutti_status tu_verbs_read(struct tu_transport *transport, uint32_t peer, uint64_t from,
                            uint64_t to, size_t bytes, int *done);
+/* Stores the count in my cell among the peer's credits. */
+tutti_status tu_verbs_post_credit(struct tu_verbs *verbs, uint32_t peer, uint32_t count);
+
 bool tu_verbs_drained(struct tu_transport *transport);
 
 /* ---- verbs_poll.c, verbs_lost.c -------------------------------------------------------------- */

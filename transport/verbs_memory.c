@@ -33,8 +33,8 @@ static tutti_status explain_locked(struct tu_verbs *verbs, const char *what, siz
                    verbs->port.device, what, needs, has);
 }
 
-static tutti_status add_region(struct tu_verbs *verbs, const char *what, void *base, size_t bytes,
-                               int access, struct ibv_mr **mr) {
+tutti_status tu_verbs_add_region(struct tu_verbs *verbs, const char *what, void *base, size_t bytes,
+                                 int access, struct ibv_mr **mr) {
     char size[32];
     int error;
 
@@ -51,9 +51,10 @@ static tutti_status add_region(struct tu_verbs *verbs, const char *what, void *b
 }
 
 tutti_status tu_verbs_register_window(struct tu_verbs *verbs) {
-    return add_region(verbs, "the window", verbs->window, verbs->window_bytes,
-                      IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ,
-                      &verbs->window_mr);
+    return tu_verbs_add_region(verbs, "the window", verbs->window, verbs->window_bytes,
+                               IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
+                                   IBV_ACCESS_REMOTE_READ,
+                               &verbs->window_mr);
 }
 
 tutti_status tu_verbs_make_stage(struct tu_verbs *verbs) {
@@ -72,8 +73,8 @@ tutti_status tu_verbs_make_stage(struct tu_verbs *verbs) {
     verbs->stage = memory;
     for (uint32_t i = 0; i < verbs->peers; i++)
         verbs->peer[i].stage = verbs->stage + i * each;
-    return add_region(verbs, "the lines under way", memory, verbs->peers * each, 0,
-                      &verbs->stage_mr);
+    return tu_verbs_add_region(verbs, "the lines under way", memory, verbs->peers * each, 0,
+                               &verbs->stage_mr);
 }
 
 /* ---- the caller's --------------------------------------------------------------------------- */
@@ -88,8 +89,8 @@ tutti_status tu_verbs_register(struct tu_transport *transport, void *base, size_
     if (status)
         return status;
     memory = fresh;
-    status = add_region(verbs, "a buffer", base, bytes,
-                        IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE, &memory->mr);
+    status = tu_verbs_add_region(verbs, "a buffer", base, bytes,
+                                 IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE, &memory->mr);
     if (status) {
         free(memory);
         return status;
@@ -121,5 +122,8 @@ void tu_verbs_drop_memory(struct tu_verbs *verbs) {
         ibv_dereg_mr(verbs->stage_mr);
     if (verbs->window_mr)
         ibv_dereg_mr(verbs->window_mr);
+    if (verbs->credit_mr)
+        ibv_dereg_mr(verbs->credit_mr);
     free(verbs->stage);
+    free((void *)verbs->credit);
 }

@@ -36,6 +36,7 @@ static tutti_status make(const struct tu_transport_params *params, struct tu_ver
     verbs->rank = params->rank;
     verbs->peers = params->peers;
     verbs->max_peers = params->max_peers;
+    verbs->allowance = tu_verbs_allowance(params->slots_per_peer);
     verbs->limits = params->context ? *(const struct tu_verbs_limits *)params->context
                                     : tu_verbs_limits_default;
     for (uint32_t i = 0; i < params->peers; i++) {
@@ -128,7 +129,7 @@ static void close_verbs(struct tu_transport *transport) {
     free(verbs);
 }
 
-static tutti_status open_parts(struct tu_verbs *verbs, uint32_t slots_per_peer) {
+static tutti_status open_parts(struct tu_verbs *verbs) {
     tutti_status status = choose_port(verbs);
 
     if (status)
@@ -137,9 +138,11 @@ static tutti_status open_parts(struct tu_verbs *verbs, uint32_t slots_per_peer) 
     status = open_device(verbs);
     if (status == TUTTI_OK)
         status = tu_verbs_plan(verbs->env, &verbs->device, verbs->port.device, verbs->peers,
-                               slots_per_peer, verbs->limits.send_depth, &verbs->sizes);
+                               verbs->allowance, verbs->limits.send_depth, &verbs->sizes);
     if (status == TUTTI_OK)
         status = tu_verbs_register_window(verbs);
+    if (status == TUTTI_OK)
+        status = tu_verbs_make_credits(verbs);
     if (status == TUTTI_OK)
         status = tu_verbs_make_queues(verbs);
     if (status == TUTTI_OK)
@@ -160,7 +163,7 @@ static tutti_status open_verbs(const struct tu_transport_params *params,
     status = make(params, &verbs);
     if (status)
         return status;
-    status = open_parts(verbs, params->slots_per_peer);
+    status = open_parts(verbs);
     if (status) {
         close_verbs(&verbs->head);
         return status;

@@ -49,8 +49,11 @@ static void handle_receive(struct tu_verbs *verbs, const struct ibv_wc *wc) {
         return;
     if (wc->status != IBV_WC_SUCCESS)
         lose_by(verbs, index, wc);
-    else if (verbs->peer[index].state == TU_VERBS_CONNECTED)
+    else if (verbs->peer[index].state == TU_VERBS_CONNECTED) {
+        verbs->peer[index].received++;
+        tu_verbs_tell(verbs, index);
         verbs->events.arrived(verbs->events.context, index, be32toh(wc->imm_data));
+    }
 }
 
 static void handle(struct tu_verbs *verbs, const struct ibv_wc *wc) {
@@ -103,8 +106,8 @@ __attribute__((cold)) static int tell_failed(struct tu_verbs *verbs) {
 }
 
 /*
- * Receive entries go back before the arrivals are told: the credit that an arrival leads to may
- * otherwise be at the peer, and its next write here, before the entry that it needs.
+ * Receive entries go back before the peer gets credit for them and before the arrivals are told: else
+ * its next write could be here before the entry that it needs.
  */
 static void repost(struct tu_verbs *verbs, const struct ibv_wc *wc, int n) {
     uint32_t taken = 0;
@@ -135,6 +138,8 @@ int tu_verbs_poll(struct tu_transport *transport) {
             handle(verbs, &wc[i]);
         total += n;
     }
+    if (__builtin_expect(verbs->untold, 0))
+        tu_verbs_tell_all(verbs);
     if (__builtin_expect(verbs->failed, 0))
         total += tell_failed(verbs);
     return total;

@@ -35,9 +35,12 @@ struct pair_address {
 struct address {
     uint64_t window;
     uint64_t window_bytes;
+    uint64_t credit; /* cells of its peers, in the order of pair[] */
     uint8_t gid[16];
     uint32_t rank;
     uint32_t rkey;
+    uint32_t credit_rkey;
+    uint32_t allowance; /* writes that a peer may be ahead */
     uint32_t gid_type;
     uint32_t pairs; /* [max_peers] */
     uint16_t lid;
@@ -47,7 +50,7 @@ struct address {
     uint8_t unused[3];
     struct pair_address pair[];
 };
-_Static_assert(sizeof(struct address) == 56, "travels between processes");
+_Static_assert(sizeof(struct address) == 72, "travels between processes");
 _Static_assert(sizeof(struct pair_address) == 12, "travels between processes");
 
 static uint8_t least_reads(int device) {
@@ -67,8 +70,11 @@ tutti_status tu_verbs_address(struct tu_transport *transport, void *blob) {
     struct address address = {
         .window = (uint64_t)(uintptr_t)verbs->window,
         .window_bytes = verbs->window_bytes,
+        .credit = (uint64_t)(uintptr_t)verbs->credit,
         .rank = verbs->rank,
         .rkey = verbs->window_mr->rkey,
+        .credit_rkey = verbs->credit_mr->rkey,
+        .allowance = verbs->allowance,
         .gid_type = verbs->port.gid_type,
         .pairs = verbs->max_peers,
         .lid = verbs->port.lid,
@@ -274,17 +280,17 @@ static int to_rts(struct tu_verbs *verbs, const struct tu_verbs_peer *peer,
                              IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC);
 }
 
-/* The peer's queue pair for this rank, out of its blob. */
-static bool find_pair(const struct tu_verbs *verbs, const void *blob, const struct address *address,
-                      struct pair_address *pair) {
+/* Place of the peer's queue pair for this rank in its blob; UINT32_MAX if there is none. */
+static uint32_t find_pair(const struct tu_verbs *verbs, const void *blob,
+                          const struct address *address, struct pair_address *pair) {
     const char *from = (const char *)blob + sizeof *address;
 
     for (uint32_t i = 0; i < address->pairs; i++) {
         memcpy(pair, from + i * sizeof *pair, sizeof *pair);
         if (pair->rank == verbs->rank)
-            return true;
+            return i;
     }
-    return false;
+    return UINT32_MAX;
 }
 
 static tutti_status check_blob(struct tu_verbs *verbs, const struct tu_verbs_peer *peer,
@@ -312,13 +318,15 @@ tutti_status tu_verbs_connect(struct tu_transport *transport, uint32_t index, co
     struct pair_address pair;
     char gid[INET6_ADDRSTRLEN];
     tutti_status status;
+    uint32_t place;
     int error;
 
     memcpy(&address, blob, sizeof address);
     status = check_blob(verbs, peer, &address);
     if (status)
         return status;
-    if (!find_pair(verbs, blob, &address, &pair))
+    place = find_pair(verbs, blob, &address, &pair);
+    if (place == UINT32_MAX)
         return tu_fail(verbs->env, TUTTI_ERR_INTERNAL,
                        "rank %u (host %s) has no queue pair for this rank", peer->rank, peer->host);
     error = to_rtr(verbs, peer->qp, &address, &pair);
@@ -333,6 +341,9 @@ tutti_status tu_verbs_connect(struct tu_transport *transport, uint32_t index, co
     peer->address = address.window;
     peer->window_bytes = address.window_bytes;
     peer->rkey = address.rkey;
+    peer->credit_address = address.credit + place * sizeof(uint64_t);
+    peer->credit_rkey = address.credit_rkey;
+    peer->allowed = address.allowance;
     peer->state = TU_VERBS_CONNECTED;
     return TUTTI_OK;
 }

@@ -14,29 +14,29 @@ enum { SPARE_RECEIVES = 16 }; /* so that a queue is never empty, not even with n
 /* ---- sizes ---------------------------------------------------------------------------------- */
 
 static tutti_status too_many(struct tu_env *env, const char *name, const char *what,
-                             uint64_t needed, int has, uint32_t peers, uint32_t slots_per_peer) {
+                             uint64_t needed, int has, uint32_t peers, uint32_t allowance) {
     return tu_fail(env, TUTTI_ERR_UNSUPPORTED,
-                   "%u peers with %u writes each under way need a %s of %llu entries, %s has at "
+                   "%u peers with %u writes each ahead need a %s of %llu entries, %s has at "
                    "most %d: lower TUTTI_RING or TUTTI_BANKS",
-                   peers, slots_per_peer, what, (unsigned long long)needed, name, has);
+                   peers, allowance, what, (unsigned long long)needed, name, has);
 }
 
 tutti_status tu_verbs_plan(struct tu_env *env, const struct ibv_device_attr *device,
-                           const char *name, uint32_t peers, uint32_t slots_per_peer,
+                           const char *name, uint32_t peers, uint32_t allowance,
                            uint32_t send_depth, struct tu_verbs_sizes *sizes) {
-    uint64_t receives = (uint64_t)peers * slots_per_peer + SPARE_RECEIVES;
+    uint64_t receives = (uint64_t)peers * allowance + SPARE_RECEIVES;
     uint32_t depth = send_depth;
 
     if (device->max_srq <= 0 || receives > (uint64_t)device->max_srq_wr)
         return too_many(env, name, "shared receive queue", receives,
-                        device->max_srq > 0 ? device->max_srq_wr : 0, peers, slots_per_peer);
+                        device->max_srq > 0 ? device->max_srq_wr : 0, peers, allowance);
     while (depth > TU_VERBS_MIN_DEPTH &&
            (depth > (uint64_t)device->max_qp_wr ||
             (uint64_t)peers * depth + receives > (uint64_t)device->max_cqe))
         depth /= 2;
     if ((uint64_t)peers * depth + receives > (uint64_t)device->max_cqe)
         return too_many(env, name, "completion queue", (uint64_t)peers * depth + receives,
-                        device->max_cqe, peers, slots_per_peer);
+                        device->max_cqe, peers, allowance);
     sizes->send_depth = depth;
     sizes->receives = (uint32_t)receives;
     sizes->completions = (uint32_t)(peers * depth + receives);

@@ -26,7 +26,7 @@ static inline tutti_status usable(struct tu_verbs *verbs, const struct tu_verbs_
     if (__builtin_expect(peer->state != TU_VERBS_CONNECTED, 0))
         return refuse(verbs, peer);
     if (peer->posted - peer->retired + requests > verbs->sizes.send_depth)
-        return (tutti_status)TU_AGAIN;
+        return TU_AGAIN;
     return TUTTI_OK;
 }
 
@@ -84,13 +84,18 @@ static inline struct ibv_send_wr request(const struct tu_verbs_peer *peer, enum 
  * One write of a few words, inline if they fit. Else from the peer's staging cell of this request's
  * number: requests under way have different ones, as there are as many as fit into the queue.
  */
-static tutti_status post_words(struct tu_verbs *verbs, uint32_t index, uint64_t to, void *words,
-                               size_t bytes) {
+static tutti_status post_words(struct tu_verbs *verbs, uint32_t index, uint64_t address,
+                               uint32_t rkey, void *words, size_t bytes) {
     struct tu_verbs_peer *peer = &verbs->peer[index];
     struct ibv_sge sge = {.addr = (uint64_t)(uintptr_t)words, .length = (uint32_t)bytes};
-    struct ibv_send_wr wr = request(peer, IBV_WR_RDMA_WRITE, to, &sge);
+    struct ibv_send_wr wr = {
+        .sg_list = &sge,
+        .num_sge = 1,
+        .opcode = IBV_WR_RDMA_WRITE,
+        .wr.rdma = {.remote_addr = address, .rkey = rkey},
+    };
 
-    assert(to % 8 == 0 && to + bytes <= peer->window_bytes);
+    assert(address % 8 == 0);
     if (bytes <= verbs->inline_bytes) {
         wr.send_flags = IBV_SEND_INLINE;
     } else {
@@ -107,12 +112,15 @@ static tutti_status post_words(struct tu_verbs *verbs, uint32_t index, uint64_t 
 tutti_status tu_verbs_line(struct tu_transport *transport, uint32_t index, uint64_t to,
                            struct tu_line_header header, const void *payload, size_t bytes) {
     struct tu_verbs *verbs = tu_verbs_of(transport);
+    const struct tu_verbs_peer *peer = &verbs->peer[index];
     uint64_t words[TU_LINE_WORDS];
-    tutti_status status = usable(verbs, &verbs->peer[index], 1);
+    tutti_status status = usable(verbs, peer, 1);
 
     if (status)
         return status;
-    status = post_words(verbs, index, to, words, tu_line_fill_words(words, header, payload, bytes));
+    assert(to + TU_LINE_STRIDE <= peer->window_bytes);
+    status = post_words(verbs, index, peer->address + to, peer->rkey, words,
+                        tu_line_fill_words(words, header, payload, bytes));
     if (status)
         return status;
     verbs->counters->lines++;
@@ -123,15 +131,30 @@ tutti_status tu_verbs_line(struct tu_transport *transport, uint32_t index, uint6
 tutti_status tu_verbs_cell(struct tu_transport *transport, uint32_t index, uint64_t to,
                            uint64_t value) {
     struct tu_verbs *verbs = tu_verbs_of(transport);
-    tutti_status status = usable(verbs, &verbs->peer[index], 1);
+    const struct tu_verbs_peer *peer = &verbs->peer[index];
+    tutti_status status = usable(verbs, peer, 1);
 
     if (status)
         return status;
-    status = post_words(verbs, index, to, &value, sizeof value);
+    assert(to + sizeof value <= peer->window_bytes);
+    status = post_words(verbs, index, peer->address + to, peer->rkey, &value, sizeof value);
     if (status)
         return status;
     verbs->counters->cells++;
     return TUTTI_OK;
+}
+
+tutti_status tu_verbs_post_credit(struct tu_verbs *verbs, uint32_t index, uint32_t count) {
+    const struct tu_verbs_peer *peer = &verbs->peer[index];
+    uint64_t value = count;
+    tutti_status status = usable(verbs, peer, 1);
+
+    if (status == TUTTI_OK)
+        status =
+            post_words(verbs, index, peer->credit_address, peer->credit_rkey, &value, sizeof value);
+    if (status == TUTTI_OK)
+        verbs->counters->cells++;
+    return status;
 }
 
 /* ---- large: writes and reads ---------------------------------------------------------------- */
@@ -176,6 +199,8 @@ tutti_status tu_verbs_write(struct tu_transport *transport, uint32_t index, uint
     tutti_status status = usable(verbs, peer, pieces);
 
     assert(pieces <= TU_VERBS_PIECES && pieces <= verbs->sizes.send_depth / 2);
+    if (status == TUTTI_OK && !tu_verbs_has_credit(verbs, index))
+        status = TU_AGAIN;
     if (status)
         return status;
     assert(from + bytes <= verbs->window_bytes && to + bytes <= peer->window_bytes);
@@ -189,6 +214,7 @@ tutti_status tu_verbs_write(struct tu_transport *transport, uint32_t index, uint
     status = post(verbs, index, message.wr, pieces, false);
     if (status)
         return status;
+    peer->written++;
     verbs->counters->writes++;
     verbs->counters->bytes += bytes;
     return TUTTI_OK;
@@ -204,7 +230,7 @@ tutti_status tu_verbs_read(struct tu_transport *transport, uint32_t index, uint6
 
     assert(pieces <= TU_VERBS_PIECES && pieces <= verbs->sizes.send_depth / 2);
     if (status == TUTTI_OK && peer->reads_begun - peer->reads_ended == TU_VERBS_READS)
-        status = (tutti_status)TU_AGAIN;
+        status = TU_AGAIN;
     if (status)
         return status;
     assert(from + bytes <= peer->window_bytes && to + bytes <= verbs->window_bytes);

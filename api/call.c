@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "api/job.h"
+#include "runtime/text.h"
 
 /* ---- preparing ---- */
 
@@ -64,8 +65,11 @@ static void run(struct tu_call *call, struct tu_bank *bank) {
     comm->running++;
     tu_record_call(call);
     tutti_status status = tu_run_start(&bank->run, call->plan->bound, &call->cut, &call->work);
-    if (status)
-        tu_comm_fail(comm, status, "a call could not be started");
+    if (status) {
+        char why[200];
+        tu_text_format(why, sizeof why, "%s", comm->job->env.error);
+        tu_comm_fail(comm, status, comm->rank, "a call could not be started: %s", why);
+    }
 }
 
 /* Calls start in order, each in its bank, as soon as that is idle. */
@@ -85,7 +89,7 @@ void tu_call_start(struct tu_call *call) {
     tutti_comm *comm = call->comm;
     call->number = comm->calls++;
     call->what.rejected = comm->rejected;
-    call->work.fingerprint = tu_fingerprint(&call->what);
+    call->work.fingerprint = comm->fingerprint = tu_fingerprint(comm->fingerprint, &call->what);
     call->state = TU_CALL_WAITING;
     call->next = NULL;
     call->plan->users++;
@@ -112,7 +116,7 @@ static tutti_status mismatch(tutti_comm *comm, const struct tu_run *run) {
     char text[400], who[96];
     if (!tu_record_differ(comm, run->culprit, text, sizeof text))
         tu_rank_text(comm->job, run->culprit, text, sizeof text);
-    return tu_comm_fail(comm, TUTTI_ERR_MISMATCH,
+    return tu_comm_fail(comm, TUTTI_ERR_MISMATCH, run->culprit,
                         "%s made another call on communicator %u than this rank: %s",
                         tu_rank_text(comm->job, run->culprit, who, sizeof who), comm->id, text);
 }

@@ -12,7 +12,8 @@ static tutti_status reject(tutti_comm *comm, tutti_status status) {
 
 static tutti_status check_comm(const tutti_comm *comm, const char *function) {
     if (!tu_comm_usable(comm))
-        return tu_fail(NULL, TUTTI_ERR_ARG, "%s: no communicator, or a freed one", function);
+        return tu_fail(tu_comm_env(comm), TUTTI_ERR_ARG, "%s: no communicator, or a freed one",
+                       function);
     if (comm->ruin)
         return tu_fail(&comm->job->env, TUTTI_ERR_COMM, "%s: communicator %u was ruined: %s",
                        function, comm->id, comm->reason);

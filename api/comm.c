@@ -95,6 +95,7 @@ static tutti_status make_channels(tutti_comm *comm) {
 static void revive(tutti_comm *comm) {
     comm->magic = TU_COMM_MAGIC;
     comm->rejected = 0;
+    comm->fingerprint = 0;
     comm->requests = 0;
 }
 
@@ -140,6 +141,11 @@ void tu_comm_close(tutti_comm *comm) {
     free(comm);
 }
 
+struct tu_env *tu_comm_env(const tutti_comm *comm) {
+    bool known = comm && (comm->magic == TU_COMM_MAGIC || comm->magic == TU_COMM_FREED);
+    return known ? &comm->job->env : NULL;
+}
+
 bool tu_comm_usable(const tutti_comm *comm) {
     return comm && comm->magic == TU_COMM_MAGIC;
 }
@@ -172,8 +178,8 @@ static tutti_status agree_on_id(tutti_comm *comm, uint32_t *id) {
 
 tutti_status tutti_comm_dup(tutti_comm *comm, tutti_comm **dup) {
     if (!tu_comm_usable(comm) || !dup)
-        return tu_fail(comm ? &comm->job->env : NULL, TUTTI_ERR_ARG, "tutti_comm_dup: %s",
-                       dup ? "no communicator" : "dup is NULL");
+        return tu_fail(tu_comm_env(comm), TUTTI_ERR_ARG, "tutti_comm_dup: %s",
+                       dup ? "no communicator, or a freed one" : "dup is NULL");
     uint32_t id = 0;
     tutti_status status = agree_on_id(comm, &id);
     if (status)
@@ -189,7 +195,7 @@ tutti_status tutti_comm_dup(tutti_comm *comm, tutti_comm **dup) {
                                 "another rank could not make the communicator");
     if (status) {
         if (made)
-            made->magic = 0;
+            made->magic = TU_COMM_FREED;
         return status;
     }
     *dup = made;
@@ -198,14 +204,15 @@ tutti_status tutti_comm_dup(tutti_comm *comm, tutti_comm **dup) {
 
 tutti_status tutti_comm_free(tutti_comm *comm) {
     if (!tu_comm_usable(comm))
-        return tu_fail(NULL, TUTTI_ERR_ARG, "tutti_comm_free: no communicator");
+        return tu_fail(tu_comm_env(comm), TUTTI_ERR_ARG,
+                       "tutti_comm_free: no communicator, or a freed one");
     if (comm->id == 0)
         return tu_fail(&comm->job->env, TUTTI_ERR_ARG,
                        "tutti_comm_free: the communicator of all ranks lives as long as the job");
     if (comm->requests || comm->running || comm->first)
         return tu_fail(&comm->job->env, TUTTI_ERR_BUSY,
                        "tutti_comm_free: %u requests have not been waited for", comm->requests);
-    comm->magic = 0;
+    comm->magic = TU_COMM_FREED;
     return TUTTI_OK;
 }
 

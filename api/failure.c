@@ -17,9 +17,13 @@ const char *tu_rank_text(const tutti_job *job, uint32_t rank, char *text, size_t
 
 /* ---- poison ---- */
 
-/* A poison cell: origin + 1 below, the status (its sign turned) above. */
-static uint64_t poison_of(uint32_t origin, tutti_status status) {
-    return (uint64_t)(uint32_t) - (int32_t)status << 32 | (origin + 1);
+/* A poison cell: the status (its sign turned), then origin + 1 and culprit + 1. 0: no poison. */
+enum { RANK_BITS = 28, RANK_MASK = (1 << RANK_BITS) - 1 };
+
+static uint64_t poison_of(const tutti_comm *comm) {
+    uint64_t status = (uint64_t)(0 - comm->ruin), origin = comm->ruin_origin + UINT64_C(1);
+    uint64_t culprit = comm->ruin_culprit == TU_NO_RANK ? 0 : comm->ruin_culprit + UINT64_C(1);
+    return (status << RANK_BITS | (origin & RANK_MASK)) << RANK_BITS | (culprit & RANK_MASK);
 }
 
 static uint64_t poison_at(const tutti_comm *comm) {
@@ -30,7 +34,7 @@ static uint64_t poison_at(const tutti_comm *comm) {
 /* Tells every peer; those that can't be told now are tried again. */
 static void spread(tutti_comm *comm) {
     tutti_job *job = comm->job;
-    uint64_t value = poison_of(comm->ruin_origin, comm->ruin);
+    uint64_t value = poison_of(comm);
     comm->poison_owed = false;
     for (uint32_t i = 0; i < job->peers; i++) {
         struct tu_peer *peer = &job->peer[i];
@@ -42,14 +46,16 @@ static void spread(tutti_comm *comm) {
     }
 }
 
-static void ruin(tutti_comm *comm, tutti_status status, uint32_t origin) {
+static void ruin(tutti_comm *comm, tutti_status status, uint32_t origin, uint32_t culprit) {
     comm->ruin = status;
     comm->ruin_origin = origin;
+    comm->ruin_culprit = culprit;
     tu_calls_end(comm, status);
     spread(comm);
 }
 
-tutti_status tu_comm_fail(tutti_comm *comm, tutti_status status, const char *format, ...) {
+tutti_status tu_comm_fail(tutti_comm *comm, tutti_status status, uint32_t culprit,
+                          const char *format, ...) {
     if (comm->ruin)
         return comm->ruin;
     va_list arguments;
@@ -57,25 +63,30 @@ tutti_status tu_comm_fail(tutti_comm *comm, tutti_status status, const char *for
     tu_text_vformat(comm->reason, sizeof comm->reason, format, arguments);
     va_end(arguments);
     tu_fail(&comm->job->env, status, "%s", comm->reason);
-    ruin(comm, status, comm->rank);
+    ruin(comm, status, comm->rank, culprit);
     return status;
 }
 
-static void check_poison(tutti_comm *comm) {
+static void take_poison(tutti_comm *comm, uint64_t value) {
     tutti_job *job = comm->job;
-    _Atomic uint64_t *cell = (_Atomic uint64_t *)(void *)(job->window.base + poison_at(comm));
+    uint32_t culprit = (uint32_t)(value & RANK_MASK) - 1;
+    uint32_t origin = (uint32_t)(value >> RANK_BITS & RANK_MASK) - 1;
+    tutti_status status = (tutti_status)(0 - (int32_t)(value >> 2 * RANK_BITS));
+    char who[96], about[96] = "";
+    if (culprit != TU_NO_RANK)
+        tu_rank_text(job, culprit, about, sizeof about);
+    tu_text_format(comm->reason, sizeof comm->reason, "communicator %u was given up by %s: %s%s%s",
+                   comm->id, tu_rank_text(job, origin, who, sizeof who), tu_status_name(status),
+                   about[0] ? ", because of " : "", about);
+    tu_fail(&job->env, status, "%s", comm->reason);
+    ruin(comm, status, origin, culprit);
+}
+
+static void check_poison(tutti_comm *comm) {
+    _Atomic uint64_t *cell = (_Atomic uint64_t *)(void *)(comm->job->window.base + poison_at(comm));
     uint64_t value = atomic_load_explicit(cell, memory_order_acquire);
-    if (value && !comm->ruin) {
-        uint32_t origin = (uint32_t)value - 1;
-        char who[96];
-        tutti_status status = (tutti_status) - (int32_t)(value >> 32);
-        tu_text_format(comm->reason, sizeof comm->reason,
-                       "communicator %u was given up by %s: %s (its own message says why)",
-                       comm->id, tu_rank_text(job, origin, who, sizeof who),
-                       tu_status_name(status));
-        tu_fail(&job->env, status, "%s", comm->reason);
-        ruin(comm, status, origin);
-    }
+    if (value && !comm->ruin)
+        take_poison(comm, value);
     if (comm->poison_owed)
         spread(comm);
 }
@@ -97,5 +108,6 @@ void tu_rank_lost(tutti_job *job, uint32_t rank, tutti_status status, const char
     tu_rank_text(job, rank, who, sizeof who);
     for (uint32_t id = 0; id < TU_MAX_COMMS; id++)
         if (job->comm[id])
-            tu_comm_fail(job->comm[id], status, "%s %s; communicator %u can't go on", who, how, id);
+            tu_comm_fail(job->comm[id], status, rank, "%s %s; communicator %u can't go on", who,
+                         how, id);
 }

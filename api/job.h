@@ -47,7 +47,7 @@ struct tu_call {
 
 /* ---- communicators --------------------------------------------------------------------------- */
 
-enum { TU_COMM_MAGIC = 0x74750c03 };
+enum { TU_COMM_MAGIC = 0x74750c03, TU_COMM_FREED = 0x74750c04 };
 
 struct tu_record;
 
@@ -57,7 +57,7 @@ struct tu_bank {
 };
 
 struct tutti_comm {
-    uint32_t magic; /* TU_COMM_MAGIC while it may be used */
+    uint32_t magic; /* TU_COMM_MAGIC while it may be used, then TU_COMM_FREED until finalize */
     uint32_t id;
     tutti_job *job;
     uint32_t rank, size;
@@ -71,9 +71,11 @@ struct tutti_comm {
     uint64_t calls;               /* numbers given */
     struct tu_record *record;     /* [TU_RECORDS] own, in the window */
     uint32_t rejected;
-    uint32_t requests;    /* not yet waited for */
-    tutti_status ruin;    /* TUTTI_OK while it works */
-    uint32_t ruin_origin; /* rank that found it out */
+    uint32_t fingerprint;  /* of the last call */
+    uint32_t requests;     /* not yet waited for */
+    tutti_status ruin;     /* TUTTI_OK while it works */
+    uint32_t ruin_origin;  /* rank that found it out */
+    uint32_t ruin_culprit; /* rank that it is about, or TU_NO_RANK */
     char reason[256];
     bool poison_owed;               /* peers must still be told */
     struct tutti_comm *next_active; /* comms with calls under way */
@@ -132,6 +134,8 @@ struct tu_peer *tu_peer_of(const tutti_job *job, uint32_t rank);
 tutti_status tu_comm_open(tutti_job *job, uint32_t id, tutti_comm **comm);
 void tu_comm_close(tutti_comm *comm);
 bool tu_comm_usable(const tutti_comm *comm);
+/* Where to tell an error about this comm, which may be NULL or freed. */
+struct tu_env *tu_comm_env(const tutti_comm *comm);
 
 /* call.c: life of a call. */
 
@@ -159,7 +163,11 @@ struct tu_record {
 };
 _Static_assert(sizeof(struct tu_record) == TU_RECORD_BYTES, "one line each");
 
-uint32_t tu_fingerprint(const struct tu_description *what);
+/*
+ * Fingerprint of a call, chained to all earlier ones of its comm: ranks that made different calls find
+ * it out with the next message, whatever that belongs to.
+ */
+uint32_t tu_fingerprint(uint32_t before, const struct tu_description *what);
 void tu_record_call(const struct tu_call *call);
 /* The call is done here. */
 void tu_record_finish(const struct tu_call *call);
@@ -174,9 +182,13 @@ bool tu_record_differ(tutti_comm *comm, uint32_t rank, char *text, size_t bytes)
 
 /* failure.c */
 
-/* Ruins a comm: logs the text, ends its calls, tells its members. Returns `status`. */
-tutti_status tu_comm_fail(tutti_comm *comm, tutti_status status, const char *format, ...)
-    __attribute__((format(printf, 3, 4), cold));
+/*
+ * Ruins a comm: logs the text, ends its calls, tells its members, who name `culprit` (a rank, or
+ * TU_NO_RANK) in their turn. Returns `status`.
+ */
+enum { TU_NO_RANK = UINT32_MAX };
+tutti_status tu_comm_fail(tutti_comm *comm, tutti_status status, uint32_t culprit,
+                          const char *format, ...) __attribute__((format(printf, 4, 5), cold));
 /* A rank is lost: ruins all comms with it. Once per rank. */
 void tu_rank_lost(tutti_job *job, uint32_t rank, tutti_status status, const char *how);
 /* Looks for poison from other members; tells what is still owed to them. */

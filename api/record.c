@@ -16,10 +16,10 @@ static uint64_t mix(uint64_t h, uint64_t value) {
 }
 
 /* Everything that must be the same on all ranks. Two multiplications deep: it is in every call. */
-uint32_t tu_fingerprint(const struct tu_description *what) {
+uint32_t tu_fingerprint(uint32_t before, const struct tu_description *what) {
     uint64_t kind = (uint64_t)what->collective << 16 | (uint64_t)what->type << 8 | what->op;
     uint64_t h = mix(kind << 32 | (uint32_t)what->root, what->count);
-    h = mix(h, what->rejected);
+    h = mix(h, (uint64_t)before << 32 | what->rejected);
     return (uint32_t)(h >> 32 ^ h);
 }
 

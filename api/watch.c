@@ -71,9 +71,12 @@ static void where(tutti_comm *comm, uint32_t rank, char *text, size_t bytes) {
                  tu_record_text(last, what, sizeof what));
 }
 
-static const char *describe_awaited(struct tu_call *call, char *text, size_t bytes) {
+/* *culprit: the first of them, or TU_NO_RANK. */
+static const char *describe_awaited(struct tu_call *call, uint32_t *culprit, char *text,
+                                    size_t bytes) {
     uint32_t rank[AWAITED];
     uint32_t n = awaited(call, rank);
+    *culprit = n ? rank[0] : TU_NO_RANK;
     size_t at = 0;
     text[0] = 0;
     for (uint32_t i = 0; i < n && at + 1 < bytes; i++) {
@@ -105,24 +108,26 @@ static void compare(struct tu_call *call) {
     uint32_t n = awaited(call, rank);
     for (uint32_t i = 0; i < n && !call->comm->ruin; i++)
         if (tu_record_differ(call->comm, rank[i], text, sizeof text))
-            tu_comm_fail(call->comm, TUTTI_ERR_MISMATCH,
+            tu_comm_fail(call->comm, TUTTI_ERR_MISMATCH, rank[i],
                          "ranks made different calls on communicator %u: %s", call->comm->id, text);
 }
 
 static void late(tutti_job *job, struct tu_call *call, uint64_t waited_ns) {
     char text[700], mine[200];
+    uint32_t culprit;
     own_text(call, mine, sizeof mine);
     tu_log(&job->env, TU_LOG_WARN, "%s has waited %llu s for %s", mine,
            (unsigned long long)(waited_ns / 1000000000u),
-           describe_awaited(call, text, sizeof text));
+           describe_awaited(call, &culprit, text, sizeof text));
     call->watch.late_ns += waited_ns; /* twice as long until the next one */
 }
 
 static void deadline(tutti_job *job, struct tu_call *call) {
     char text[700], mine[200];
+    uint32_t culprit;
     own_text(call, mine, sizeof mine);
-    describe_awaited(call, text, sizeof text);
-    tu_comm_fail(call->comm, TUTTI_ERR_TIMEOUT,
+    describe_awaited(call, &culprit, text, sizeof text);
+    tu_comm_fail(call->comm, TUTTI_ERR_TIMEOUT, culprit,
                  "%s: TUTTI_TIMEOUT_MS=%d has passed, waiting for %s", mine,
                  job->env.config.timeout_ms, text);
 }

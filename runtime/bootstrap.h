@@ -22,15 +22,21 @@ struct tu_boot_ops {
     const char *name;
 
     /*
-     * Collective. Publishes `bytes` bytes (the same number on all ranks) under `key` (new each time),
-     * waits until every rank has published, and fetches those of the ranks listed: out + i * bytes
-     * holds rank[i]'s. Blocks at most about timeout_ms (0: for ever), then returns TUTTI_ERR_TIMEOUT
-     * with the missing ranks named.
+     * Collective. Publishes `bytes` bytes (the same number on all ranks) under `key` (a word that says
+     * what is exchanged; the same on all ranks), waits until every rank has published, and fetches
+     * those of the ranks listed: out + i * bytes holds rank[i]'s (NULL: rank i's). `ranks` may be 0.
+     * Blocks at most about timeout_ms (0: for ever), then returns TUTTI_ERR_TIMEOUT with the missing
+     * ranks named; a lost rank is TUTTI_ERR_DEAD at once, with its name. (A rank that dies or leaves
+     * during the exchange may go unnoticed by those who don't fetch from it.) After a failure
+     * the ranks are out of step: close.
      */
     tutti_status (*exchange)(struct tu_boot *boot, const char *key, const void *mine, size_t bytes,
                              const uint32_t *rank, uint32_t ranks, void *out, int timeout_ms);
 
-    /* Collective over the ranks not known to be lost. Blocks; times out as exchange does. */
+    /*
+     * Collective. Blocks; times out, and ends at a loss, as exchange does. After a loss it is
+     * TUTTI_ERR_DEAD at once: launchers' fences then may or may not end.
+     */
     tutti_status (*fence)(struct tu_boot *boot, int timeout_ms);
 
     /*
@@ -64,8 +70,22 @@ tutti_status tu_boot_pmix_open(struct tu_env *env, struct tu_boot **boot);
 tutti_status tu_boot_caller_open(struct tu_env *env, const struct tutti_options *options,
                                  struct tu_boot **boot);
 
-/* True if a PMIx launcher's server address is in this process's environment. */
-bool tu_boot_pmix_launched(void);
+/* A job of one rank. */
+tutti_status tu_boot_single_open(struct tu_env *env, struct tu_boot **boot);
+
+/* ---- for the implementations ---------------------------------------------------------------- */
+
+/* Ranks named in an error: "rank 1 (host n0), rank 4 (host n1) and 7 more". All zero: none. */
+struct tu_rank_list {
+    uint32_t count;
+    char text[704];
+};
+
+/* `host` may be NULL or "" (not known). */
+void tu_rank_list_add(struct tu_rank_list *list, uint32_t rank, const char *host);
+
+/* The text, complete with how many were left out. */
+const char *tu_rank_list_text(struct tu_rank_list *list);
 
 /* ---- local: for tests and tools ------------------------------------------------------------- */
 
@@ -77,7 +97,9 @@ typedef int tu_local_body(const struct tutti_options *options, void *context);
 /*
  * Runs `ranks` ranks and waits for them. Returns the number of ranks that did not return 0 (a killed
  * process counts), or -1 if they could not be started. timeout_ms: processes are killed after it,
- * threads can't be (0: none).
+ * threads can't be (0: none). The allgather fails, with the blocks of those that came, as soon as a
+ * rank has ended that has not called it, and with ETIMEDOUT after half of timeout_ms; from then on
+ * it fails always.
  */
 int tu_local_run(enum tu_local_kind kind, uint32_t ranks, tu_local_body *body, void *context,
                  int timeout_ms);

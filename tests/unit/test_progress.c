@@ -1,0 +1,274 @@
+/* The waiting place: stages, their cost, and looks at what is slow; and what runs while waiting. */
+#include <criterion/criterion.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/time.h>
+#include <time.h>
+
+#include "capture.h"
+#include "runtime/clock.h"
+#include "runtime/progress.h"
+
+static const uint64_t ms = 1000000;
+
+static uint64_t cpu_ns(void) {
+    struct timespec used;
+
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
+    return (uint64_t)used.tv_sec * 1000 * ms + (uint64_t)used.tv_nsec;
+}
+
+/* ---- waiting ------------------------------------------------------------------------------- */
+
+Test(wait, first_stage_follows_cores, .timeout = 10) {
+    struct tu_waiter w;
+
+    tu_waiter_init(&w, -1, 2, 2);
+    cr_expect_eq(w.stage, TU_WAIT_SPIN);
+    cr_expect_eq(w.spin_polls, TU_WAIT_SPIN_POLLS);
+    tu_waiter_init(&w, -1, 2, 3);
+    cr_expect_eq(w.stage, TU_WAIT_YIELD);
+    tu_waiter_init(&w, 50, 2, 3); /* the user's word counts */
+    cr_expect_eq(w.stage, TU_WAIT_SPIN);
+    cr_expect_eq(w.spin_polls, 50);
+    tu_waiter_init(&w, 0, 8, 1);
+    cr_expect_eq(w.stage, TU_WAIT_YIELD);
+}
+
+Test(wait, spinning_reads_no_clock, .timeout = 10) {
+    struct tu_waiter w;
+
+    tu_waiter_init(&w, 100, 2, 2);
+    tu_wait_begin(&w);
+    for (int i = 0; i < 100; i++) {
+        cr_expect_eq(w.stage, TU_WAIT_SPIN);
+        cr_expect_not(tu_wait_step(&w));
+    }
+    cr_expect_eq(w.now_ns, 0);
+    cr_expect_eq(w.spins, 100);
+    cr_expect_eq(w.stage, TU_WAIT_YIELD);
+    cr_expect_eq(tu_wait_elapsed_ns(&w), 0);
+    cr_expect(tu_wait_step(&w), "the first look is due at once");
+    cr_expect_eq(w.yields, 1);
+    cr_expect_neq(w.now_ns, 0);
+}
+
+Test(wait, waiting_long_costs_little, .timeout = 10) {
+    struct tu_waiter w;
+    uint64_t begun = tu_now_ns(), cpu = cpu_ns(), wall;
+    int looks = 0;
+
+    tu_waiter_init(&w, -1, 2, 2);
+    tu_wait_begin(&w);
+    while (tu_now_ns() - begun < 300 * ms) {
+        looks += tu_wait_step(&w);
+    }
+    wall = tu_now_ns() - begun;
+    cpu = cpu_ns() - cpu;
+    cr_expect_eq(w.spins, TU_WAIT_SPIN_POLLS);
+    cr_expect_gt(w.yields, 0);
+    cr_expect_gt(w.sleeps, 20, "%lu", (unsigned long)w.sleeps);
+    cr_expect_lt(w.sleeps, 320, "%lu", (unsigned long)w.sleeps);
+    cr_expect_lt(cpu, 60 * ms, "%lu us of processor time", (unsigned long)(cpu / 1000));
+    cr_expect_gt(looks, 5, "%d", looks);
+    cr_expect_leq((uint64_t)looks, wall / (TU_WAIT_PERIOD_MS * ms) + 1, "%d", looks);
+    cr_expect_leq(tu_wait_elapsed_ns(&w), wall);
+    cr_expect_gt(tu_wait_elapsed_ns(&w), 200 * ms);
+}
+
+/* Each look tells the truth about the time. */
+Test(wait, looks_are_a_period_apart, .timeout = 10) {
+    struct tu_waiter w;
+    uint64_t before = 0;
+    int looks = 0;
+
+    tu_waiter_init(&w, 0, 2, 2);
+    tu_wait_begin(&w);
+    while (looks < 8) {
+        if (tu_wait_step(&w)) {
+            cr_expect_leq(tu_now_ns() - w.now_ns, 5 * ms);
+            cr_expect(looks == 0 || w.now_ns - before >= TU_WAIT_PERIOD_MS * ms);
+            before = w.now_ns;
+            looks++;
+        }
+    }
+}
+
+Test(wait, sleeps_grow_and_are_bounded, .timeout = 10) {
+    struct tu_waiter w;
+    uint32_t slice = 0;
+
+    tu_waiter_init(&w, 0, 2, 2);
+    tu_wait_begin(&w);
+    while (w.sleeps < 12) {
+        if (w.stage == TU_WAIT_SLEEP) {
+            cr_expect_geq(w.slice_us, slice);
+            cr_expect_geq(w.slice_us, TU_WAIT_SLICE_MIN_US);
+            cr_expect_leq(w.slice_us, TU_WAIT_SLICE_MAX_US);
+            slice = w.slice_us;
+        }
+        tu_wait_step(&w);
+    }
+    cr_expect_eq(slice, TU_WAIT_SLICE_MAX_US);
+}
+
+Test(wait, yields_about_a_millisecond, .timeout = 10) {
+    struct tu_waiter w;
+    uint64_t begun;
+
+    tu_waiter_init(&w, 0, 2, 2);
+    tu_wait_begin(&w);
+    begun = tu_now_ns();
+    while (w.stage != TU_WAIT_SLEEP) {
+        tu_wait_step(&w);
+    }
+    cr_expect_geq(tu_now_ns() - begun, TU_WAIT_YIELD_US * ms / 1000);
+    cr_expect_lt(tu_now_ns() - begun, 100 * ms);
+    cr_expect_eq(w.sleeps, 0);
+}
+
+static void go_to_sleep(struct tu_waiter *w) {
+    for (uint64_t before = w->sleeps; w->sleeps < before + 3;) {
+        tu_wait_step(w);
+    }
+}
+
+Test(wait, movement_starts_over, .timeout = 10) {
+    struct tu_waiter w;
+
+    tu_waiter_init(&w, 10, 2, 2);
+    tu_wait_begin(&w);
+    go_to_sleep(&w);
+    cr_expect_eq(w.stage, TU_WAIT_SLEEP);
+    tu_wait_moved(&w);
+    cr_expect_eq(w.stage, TU_WAIT_SPIN);
+    cr_expect_eq(w.slice_us, TU_WAIT_SLICE_MIN_US);
+    cr_expect_neq(tu_wait_elapsed_ns(&w), 0, "the wait itself goes on");
+    for (int i = 0; i < 9; i++) {
+        tu_wait_step(&w);
+    }
+    cr_expect_eq(w.stage, TU_WAIT_SPIN);
+    tu_wait_moved(&w); /* polls count in a row only */
+    for (int i = 0; i < 9; i++) {
+        tu_wait_step(&w);
+    }
+    cr_expect_eq(w.stage, TU_WAIT_SPIN);
+    go_to_sleep(&w);
+    tu_wait_begin(&w);
+    cr_expect_eq(w.stage, TU_WAIT_SPIN);
+    cr_expect_eq(tu_wait_elapsed_ns(&w), 0);
+}
+
+/* A call that waits beside others that always move, and endless spinning, still have deadlines. */
+Test(wait, looks_come_without_idling, .timeout = 20) {
+    struct tu_waiter w;
+    uint64_t begun = tu_now_ns();
+    int looks = 0;
+
+    tu_waiter_init(&w, 1000, 2, 2);
+    tu_wait_begin(&w);
+    while (tu_now_ns() - begun < 100 * ms) {
+        looks += tu_wait_moved(&w);
+    }
+    cr_expect_gt(looks, 2, "%d", looks);
+    cr_expect_eq(w.yields + w.sleeps, 0);
+    tu_waiter_init(&w, INT32_MAX, 2, 2);
+    tu_wait_begin(&w);
+    begun = tu_now_ns();
+    for (looks = 0; tu_now_ns() - begun < 100 * ms;) {
+        looks += tu_wait_step(&w);
+    }
+    cr_expect_gt(looks, 2, "%d", looks);
+    cr_expect_eq(w.yields + w.sleeps, 0);
+}
+
+static void ignore(int number) {
+    (void)number;
+}
+
+Test(wait, signals_end_only_a_slice, .timeout = 10) {
+    struct itimerval often = {{0, 500}, {0, 500}}, never = {0};
+    struct sigaction action = {.sa_handler = ignore};
+    struct tu_waiter w;
+    uint64_t begun = tu_now_ns();
+
+    sigaction(SIGALRM, &action, NULL);
+    setitimer(ITIMER_REAL, &often, NULL);
+    tu_waiter_init(&w, 0, 2, 2);
+    tu_wait_begin(&w);
+    while (tu_now_ns() - begun < 50 * ms) {
+        tu_wait_step(&w);
+    }
+    setitimer(ITIMER_REAL, &never, NULL);
+    cr_expect_eq(w.stage, TU_WAIT_SLEEP);
+    cr_expect_geq(tu_wait_elapsed_ns(&w), 40 * ms);
+}
+
+/* ---- what runs while waiting --------------------------------------------------------------- */
+
+struct counter {
+    struct tu_progress *progress;
+    struct counter *removes; /* takes this one out while running */
+    int runs, moves;
+};
+
+static int count(void *context) {
+    struct counter *counter = context;
+
+    counter->runs++;
+    if (counter->removes) {
+        tu_progress_remove(counter->progress, count, counter->removes);
+    }
+    return counter->moves + tu_progress_all(counter->progress);
+}
+
+Test(progress, runs_all_and_adds_up, .timeout = 10) {
+    struct capture *c = capture_open();
+    struct tu_progress progress = {0};
+    struct counter a = {&progress, NULL, 0, 2}, b = {&progress, NULL, 0, 3};
+
+    cr_expect_eq(tu_progress_all(&progress), 0);
+    cr_assert_eq(tu_progress_add(&c->env, &progress, count, &a), TUTTI_OK);
+    cr_assert_eq(tu_progress_add(&c->env, &progress, count, &b), TUTTI_OK);
+    cr_expect_eq(tu_progress_all(&progress), 5, "and a nested run is none");
+    tu_progress_remove(&progress, count, &a);
+    tu_progress_remove(&progress, count, &a);
+    cr_expect_eq(tu_progress_all(&progress), 3);
+    cr_expect_eq(a.runs, 1);
+    cr_expect_eq(b.runs, 2);
+    free(c);
+}
+
+Test(progress, removal_while_running, .timeout = 10) {
+    struct capture *c = capture_open();
+    struct tu_progress progress = {0};
+    struct counter a = {&progress, &a, 0, 1}, b = {&progress, NULL, 0, 1},
+                   d = {&progress, NULL, 0, 1};
+
+    tu_progress_add(&c->env, &progress, count, &a); /* removes itself */
+    tu_progress_add(&c->env, &progress, count, &b);
+    tu_progress_add(&c->env, &progress, count, &d);
+    cr_expect_eq(tu_progress_all(&progress), 3);
+    cr_expect_eq(tu_progress_all(&progress), 2);
+    cr_expect_eq(a.runs, 1);
+    b.removes = &d; /* removes the one after it */
+    cr_expect_eq(tu_progress_all(&progress), 1);
+    cr_expect_eq(d.runs, 2);
+    cr_expect_eq(progress.entries, 1);
+    free(c);
+}
+
+Test(progress, places_are_limited, .timeout = 10) {
+    struct capture *c = capture_open();
+    struct tu_progress progress = {0};
+    struct counter counter[TU_PROGRESS_MAX + 1] = {0};
+
+    for (int i = 0; i < TU_PROGRESS_MAX; i++) {
+        cr_assert_eq(tu_progress_add(&c->env, &progress, count, &counter[i]), TUTTI_OK);
+    }
+    cr_expect_eq(tu_progress_add(&c->env, &progress, count, &counter[TU_PROGRESS_MAX]),
+                 TUTTI_ERR_LIMIT);
+    tu_progress_remove(&progress, count, &counter[5]);
+    cr_expect_eq(tu_progress_add(&c->env, &progress, count, &counter[TU_PROGRESS_MAX]), TUTTI_OK);
+    free(c);
+}

@@ -3,8 +3,10 @@
  * its own and calls back from there; what it brings goes through a mailbox.
  *
  * Habits of PMIx (measured with the clients 4.2.2 and 5.0.11) that shape this file:
- * - Asking another node for a key that is not there yet blocks all later requests for that rank, for
- *   ever if the key never comes. So every request says PMIX_IMMEDIATE, which is answered at once.
+ * - Asking another node for a key that is not there yet is not answered when the key comes, but when
+ *   something is asked for again; until then all requests for that rank are stuck. On the node, such
+ *   a request fails after two seconds. PMIX_IMMEDIATE does not look at other nodes at all. So nobody
+ *   is asked before the fence has ended.
  * - A fence leaves out ranks that have died or left, and reports success to some of the others; when
  *   a rank ends while others wait, it may also never end.
  * - The second PMIx_Finalize that really ends PMIx in a process corrupts the heap (5.0.11). So the
@@ -26,7 +28,7 @@
 #include "runtime/text.h"
 
 enum {
-    GRACE_MS = 2000, /* for answers that should be there already */
+    GRACE_MS = 2000, /* for ranks that stay absent although all have met */
     CLOSE_MS = 2000, /* for PMIx to let go of the event handler */
 };
 
@@ -44,7 +46,6 @@ struct pmix {
 /* What PMIx may read until it has answered. */
 struct argument {
     pmix_proc_t proc;
-    pmix_info_t immediate;
 };
 
 static struct pmix *pmix_of(struct tu_boot *boot) {
@@ -98,7 +99,7 @@ static tutti_status publish(struct tu_space *space, const char *key, const void 
 static void value_came(pmix_status_t code, pmix_value_t *value, void *context) {
     if (code == PMIX_SUCCESS && value && value->type == PMIX_BYTE_OBJECT) {
         tu_reply_set(context, TU_ANSWER_HERE, code, value->data.bo.bytes, value->data.bo.size);
-    } else if (code == PMIX_ERR_NOT_FOUND) {
+    } else if (code == PMIX_ERR_NOT_FOUND) { /* the rank has ended */
         tu_reply_set(context, TU_ANSWER_ABSENT, code, NULL, 0);
     } else {
         tu_reply_set(context, TU_ANSWER_FAILED, code, NULL, 0);
@@ -111,8 +112,7 @@ static void get(struct tu_space *space, const char *key, uint32_t rank, void *me
     pmix_status_t code;
 
     argument->proc = proc_of(pmix_of_space(space), rank);
-    load_flag(&argument->immediate, PMIX_IMMEDIATE);
-    code = PMIx_Get_nb(&argument->proc, key, &argument->immediate, 1, value_came, reply);
+    code = PMIx_Get_nb(&argument->proc, key, NULL, 0, value_came, reply);
     if (code != PMIX_SUCCESS) { /* no callback follows */
         value_came(code, NULL, reply);
     }

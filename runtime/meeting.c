@@ -14,9 +14,11 @@
 #include "runtime/text.h"
 
 enum {
-    AT_ONCE = 256,     /* requests under way */
-    AGAIN_MIN_MS = 1,  /* pause before asking again: doubles from the first */
-    AGAIN_MAX_MS = 64, /* to the second */
+    AT_ONCE = 256,         /* requests under way */
+    PAUSE_MIN_MS = 1,      /* before asking again after an answer: doubles from the first */
+    PAUSE_MAX_MS = 64,     /* to the second */
+    SILENCE_MIN_MS = 1000, /* without an answer before asking again: likewise */
+    SILENCE_MAX_MS = 16000,
 };
 
 static uint64_t deadline_after(int timeout_ms) {
@@ -54,12 +56,6 @@ static tutti_status fail_dead(struct tu_space *space, const char *what) {
     return tu_fail(space->env, TUTTI_ERR_DEAD, "%s %s while all ranks were to meet (%s)%s%s",
                    tu_rank_list_text(&one), words[how], what, also.count ? "; lost, too: " : "",
                    tu_rank_list_text(&also));
-}
-
-static tutti_status fail_left(struct tu_space *space, struct tu_rank_list *gone, const char *what) {
-    return tu_fail(space->env, TUTTI_ERR_DEAD,
-                   "%s ended, or left %s, without meeting the other ranks (%s)",
-                   tu_rank_list_text(gone), space->ops->name, what);
 }
 
 static tutti_status fail_late(struct tu_space *space, struct tu_rank_list *missing,
@@ -135,7 +131,9 @@ struct fetch {
     unsigned char *data;
     const uint32_t *rank;    /* of a place; NULL: the place itself */
     uint32_t place[AT_ONCE]; /* those asked for and not here yet */
+    bool absent[AT_ONCE];    /* of these: the last answer was ABSENT */
     uint32_t places;
+    uint32_t absents;
 };
 
 static uint32_t rank_at(const struct fetch *fetch, uint32_t place) {
@@ -144,22 +142,35 @@ static uint32_t rank_at(const struct fetch *fetch, uint32_t place) {
 
 /* Starts on the next places from `first` on; returns where to go on. */
 static uint32_t next_places(struct fetch *fetch, uint32_t first, uint32_t end) {
-    fetch->places = 0;
+    fetch->places = fetch->absents = 0;
     while (first < end && fetch->places < AT_ONCE) {
         fetch->place[fetch->places++] = first++;
     }
     return first;
 }
 
-static void name_open_places(struct tu_space *space, const struct fetch *fetch,
-                             struct tu_rank_list *list) {
+/* The open places, or only those whose last answer was ABSENT. */
+static void name_places(struct tu_space *space, const struct fetch *fetch, bool only_absent,
+                        struct tu_rank_list *list) {
     char host[TU_HOST_BYTES];
 
     for (uint32_t i = 0; i < fetch->places; i++) {
         uint32_t rank = rank_at(fetch, fetch->place[i]);
 
-        tu_rank_list_add(list, rank, space->ops->host(space, rank, host));
+        if (fetch->absent[i] || !only_absent) {
+            tu_rank_list_add(list, rank, space->ops->host(space, rank, host));
+        }
     }
+}
+
+/* Names the absent. */
+static tutti_status fail_left(struct tu_space *space, const struct fetch *fetch) {
+    struct tu_rank_list gone = {0};
+
+    name_places(space, fetch, true, &gone);
+    return tu_fail(space->env, TUTTI_ERR_DEAD,
+                   "%s ended, or left %s, without meeting the other ranks (%s)",
+                   tu_rank_list_text(&gone), space->ops->name, fetch->key);
 }
 
 /* The key and the arguments lie in the batch: they outlive a wait that is given up. */
@@ -183,10 +194,12 @@ static struct tu_batch *ask(struct tu_space *space, const struct fetch *fetch) {
     return batch;
 }
 
-/* Takes what has come off the list of open places. */
-static tutti_status take(struct tu_space *space, struct fetch *fetch, struct tu_batch *batch) {
-    uint32_t asked = fetch->places, open = 0;
+/* Takes what has come off the list of open places; *silent counts those without an answer. */
+static tutti_status take(struct tu_space *space, struct fetch *fetch, struct tu_batch *batch,
+                         uint32_t *silent) {
+    uint32_t asked = fetch->places;
 
+    fetch->places = fetch->absents = *silent = 0;
     for (uint32_t i = 0; i < asked; i++) {
         uint32_t place = fetch->place[i], rank = rank_at(fetch, place);
         int code;
@@ -201,15 +214,18 @@ static tutti_status take(struct tu_space *space, struct fetch *fetch, struct tu_
                    space->ops->name, rank, fetch->key, space->ops->code_text(code), code);
         }
         if (answer != TU_ANSWER_HERE) {
-            fetch->place[open++] = place;
+            fetch->place[fetch->places] = place;
+            fetch->absent[fetch->places++] = answer == TU_ANSWER_ABSENT;
+            fetch->absents += answer == TU_ANSWER_ABSENT;
+            *silent += answer == TU_ANSWER_NONE;
         }
     }
-    fetch->places = open;
     return TUTTI_OK;
 }
 
-/* Asks once for all open places. */
-static tutti_status fetch_once(struct tu_space *space, struct fetch *fetch, uint64_t deadline_ns) {
+/* Asks once for all open places. More than `losses` losses end the wait. */
+static tutti_status fetch_once(struct tu_space *space, struct fetch *fetch, uint64_t deadline_ns,
+                               uint32_t losses, uint32_t *silent) {
     struct tu_batch *batch = ask(space, fetch);
     tutti_status status;
     enum tu_wake wake;
@@ -217,48 +233,77 @@ static tutti_status fetch_once(struct tu_space *space, struct fetch *fetch, uint
     if (!batch) {
         return tu_fail(space->env, TUTTI_ERR_MEMORY, "no memory to ask %u ranks", fetch->places);
     }
-    wake = tu_batch_wait(batch, deadline_ns, UINT32_MAX);
-    status = wake == TU_WAKE_CLOSED ? fail_closed(space, fetch->key) : take(space, fetch, batch);
+    wake = tu_batch_wait(batch, deadline_ns, losses);
+    if (wake == TU_WAKE_CLOSED) {
+        status = fail_closed(space, fetch->key);
+    } else if (wake == TU_WAKE_LOSS) {
+        status = fail_dead(space, fetch->key);
+    } else {
+        status = take(space, fetch, batch, silent);
+    }
     tu_batch_release(batch);
     return status;
 }
 
-/* Asks until there is no open place, a rank is known to be lost, or the grace is over. */
-static tutti_status fetch_with_grace(struct tu_space *space, struct fetch *fetch) {
-    uint64_t deadline_ns = deadline_after(space->grace_ms);
-    unsigned pause_ms = AGAIN_MIN_MS;
+static unsigned twice(unsigned ms, unsigned most) {
+    return 2 * ms < most ? 2 * ms : most;
+}
+
+/*
+ * Asks until there is no open place, or the deadline has passed. A rank that stays absent although all
+ * have met has not met: it has left. A request without an answer may be stuck: it is repeated.
+ */
+static tutti_status fetch_until(struct tu_space *space, struct fetch *fetch, uint64_t deadline_ns) {
+    unsigned pause_ms = PAUSE_MIN_MS, silence_ms = SILENCE_MIN_MS;
+    uint64_t absent_until_ns = 0;
 
     for (;;) {
-        tutti_status status = fetch_once(space, fetch, deadline_ns);
+        uint64_t until_ns = deadline_after((int)silence_ms);
+        uint32_t silent;
+        tutti_status status =
+            fetch_once(space, fetch, deadline_ns && deadline_ns < until_ns ? deadline_ns : until_ns,
+                       0, &silent);
+        uint64_t now_ns = tu_now_ns();
 
-        if (status != TUTTI_OK || fetch->places == 0) {
+        if (status != TUTTI_OK || fetch->places == 0 || (deadline_ns && now_ns >= deadline_ns)) {
             return status;
         }
-        if (tu_mailbox_losses(space->box) > 0) {
-            return fail_dead(space, fetch->key);
+        if (fetch->absents == 0) {
+            absent_until_ns = 0;
+        } else if (absent_until_ns == 0) {
+            absent_until_ns = now_ns + (uint64_t)space->grace_ms * 1000000u;
+        } else if (now_ns >= absent_until_ns) {
+            return fail_left(space, fetch);
         }
-        if (tu_now_ns() >= deadline_ns) {
-            return TUTTI_OK;
+        if (silent > 0) {
+            silence_ms = twice(silence_ms, SILENCE_MAX_MS);
+        } else {
+            pause_for(pause_ms);
+            pause_ms = twice(pause_ms, PAUSE_MAX_MS);
         }
-        pause_for(pause_ms);
-        pause_ms = pause_ms < AGAIN_MAX_MS ? 2 * pause_ms : AGAIN_MAX_MS;
     }
 }
 
 /* All ranks have met: fetches what the caller wants. */
-static tutti_status collect(struct tu_space *space, struct fetch *fetch, uint32_t ranks) {
+static tutti_status collect(struct tu_space *space, struct fetch *fetch, uint32_t ranks,
+                            uint64_t deadline_ns, int timeout_ms) {
+    uint64_t least_ns = deadline_after(space->grace_ms);
+
+    if (deadline_ns && deadline_ns < least_ns) {
+        deadline_ns = least_ns;
+    }
     for (uint32_t first = 0; first < ranks;) {
-        struct tu_rank_list gone = {0};
+        struct tu_rank_list late = {0};
         tutti_status status;
 
         first = next_places(fetch, first, ranks);
-        status = fetch_with_grace(space, fetch);
+        status = fetch_until(space, fetch, deadline_ns);
         if (status != TUTTI_OK) {
             return status;
         }
         if (fetch->places > 0) {
-            name_open_places(space, fetch, &gone);
-            return fail_left(space, &gone, fetch->key);
+            name_places(space, fetch, false, &late);
+            return fail_late(space, &late, fetch->key, timeout_ms);
         }
     }
     return TUTTI_OK;
@@ -273,6 +318,7 @@ static tutti_status find_missing(struct tu_space *space, const char *key, size_t
     uint64_t deadline_ns = deadline_after(space->grace_ms);
     struct tu_rank_list missing = {0};
     struct fetch fetch = {.key = key, .bytes = bytes};
+    uint32_t silent;
     void *data;
     tutti_status status = tu_alloc_for(space->env, "an exchange", 0, space->size, bytes, &data);
 
@@ -282,8 +328,8 @@ static tutti_status find_missing(struct tu_space *space, const char *key, size_t
     fetch.data = data;
     for (uint32_t first = 0; status == TUTTI_OK && first < space->size;) {
         first = next_places(&fetch, first, space->size);
-        status = fetch_once(space, &fetch, deadline_ns);
-        name_open_places(space, &fetch, &missing);
+        status = fetch_once(space, &fetch, deadline_ns, 0, &silent);
+        name_places(space, &fetch, false, &missing);
     }
     free(data);
     if (status == TUTTI_OK && missing.count > 0) {
@@ -296,6 +342,7 @@ static tutti_status find_missing(struct tu_space *space, const char *key, size_t
 
 static tutti_status exchange(struct tu_space *space, struct fetch *fetch, const void *mine,
                              uint32_t ranks, int timeout_ms) {
+    uint64_t deadline_ns = deadline_after(timeout_ms);
     tutti_status status;
     bool late = false;
 
@@ -304,12 +351,12 @@ static tutti_status exchange(struct tu_space *space, struct fetch *fetch, const 
     }
     status = space->ops->publish(space, fetch->key, mine, fetch->bytes);
     if (status == TUTTI_OK) {
-        status = meet(space, fetch->key, deadline_after(timeout_ms), &late);
+        status = meet(space, fetch->key, deadline_ns, &late);
     }
     if (status == TUTTI_OK && late) {
         status = find_missing(space, fetch->key, fetch->bytes, timeout_ms);
     }
-    return status == TUTTI_OK ? collect(space, fetch, ranks) : status;
+    return status == TUTTI_OK ? collect(space, fetch, ranks, deadline_ns, timeout_ms) : status;
 }
 
 tutti_status tu_meeting_exchange(struct tu_space *space, const char *key, const void *mine,

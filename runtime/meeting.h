@@ -28,7 +28,8 @@ struct tu_space_ops {
 
     /*
      * Asks for what a rank has published. Never blocks. Answers `reply` once, from any thread, soon or
-     * never: ABSENT if there is nothing (yet). `key` and `argument` last until then.
+     * never; ABSENT if nothing was published and the rank seems to have ended. Other failures mean
+     * "not yet". `key` and `argument` last until the answer.
      */
     void (*get)(struct tu_space *space, const char *key, uint32_t rank, void *argument,
                 struct tu_reply *reply);
@@ -50,7 +51,7 @@ struct tu_space {
     struct tu_env *env;
     struct tu_mailbox *box;
     uint32_t size;
-    int grace_ms; /* patience for answers that should be there already */
+    int grace_ms; /* patience with ranks that stay absent although all have met */
 };
 
 /* As struct tu_boot_ops.exchange; `key` is new each time. bytes > 0. */

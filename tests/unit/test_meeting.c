@@ -28,7 +28,8 @@ struct fake {
     int fence_code;      /* not 0: FAILED */
     uint32_t absent;     /* rank that has published nothing for the first */
     int absent_for;      /* asks */
-    uint32_t silent;     /* rank for which no answer comes */
+    uint32_t silent;     /* rank for which no answer comes to the first */
+    int silent_for;      /* asks */
     uint32_t other_size; /* rank that has published too many bytes */
     uint32_t dies;       /* rank that is lost during the fence */
     struct tu_reply *kept[8];
@@ -88,7 +89,7 @@ static void get(struct tu_space *space, const char *key, uint32_t rank, void *ar
 
     cr_assert_str_eq(key, "key");
     memset(argument, 1, space->ops->argument_bytes);
-    if (rank == fake->silent) {
+    if (rank == fake->silent && fake->silent_for-- > 0) {
         fake->kept[fake->keeps++] = reply;
     } else if (rank == fake->absent && fake->absent_for-- > 0) {
         tu_reply_set(reply, TU_ANSWER_ABSENT, 0, NULL, 0); /* at once: allowed, too */
@@ -209,6 +210,21 @@ Test(meeting, names_who_left, .timeout = 20) {
     end(fake);
 }
 
+Test(meeting, repeats_a_request_without_an_answer, .timeout = 20) {
+    struct fake *fake = make();
+    unsigned char out[RANKS * BYTES];
+    uint64_t start_ns = tu_now_ns();
+
+    fake->silent = 200;
+    fake->silent_for = 1;
+    cr_assert_eq(exchange_all(fake, out, 0), TUTTI_OK);
+    cr_assert_geq(tu_now_ns() - start_ns, UINT64_C(1000000000));
+    fake->silent_for = 1000;
+    cr_assert_eq(exchange_all(fake, out, 300), TUTTI_ERR_TIMEOUT);
+    expect_text(fake, "rank 200 (host n200) did not come within 300 ms");
+    end(fake);
+}
+
 Test(meeting, names_who_is_late, .timeout = 20) {
     struct fake *fake = make();
     unsigned char out[RANKS * BYTES];
@@ -218,6 +234,7 @@ Test(meeting, names_who_is_late, .timeout = 20) {
     fake->absent = 3;
     fake->absent_for = 1000;
     fake->silent = 270;
+    fake->silent_for = 1;
     cr_assert_eq(exchange_all(fake, out, 100), TUTTI_ERR_TIMEOUT);
     took_ms = (tu_now_ns() - start_ns) / 1000000u;
     expect_text(fake, "rank 3 (host n3), rank 270 (host n270) did not come within 100 ms");

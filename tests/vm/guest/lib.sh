@@ -7,6 +7,9 @@ mtu=${MTU:-4200}                                     # gives the RDMA path its l
 prterun=${TUTTI_PRTERUN:-${TUTTI_BUILD_DIR:-}/bin/prterun} # the build's, else that of the system
 [ -x "$prterun" ] || prterun=prterun
 export PRTE_ALLOW_RUN_AS_ROOT=1 PRTE_ALLOW_RUN_AS_ROOT_CONFIRM=1
+# The host's /tmp may hold session folders of launchers that were killed there.
+TMPDIR=$(mktemp -d)
+export TMPDIR
 launch_options=() # more options for prterun
 
 fail() {

@@ -2,10 +2,12 @@
 #ifndef TESTS_UNIT_CAPTURE_H
 #define TESTS_UNIT_CAPTURE_H
 
+#include <criterion/criterion.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "runtime/env.h"
 
@@ -49,6 +51,14 @@ static inline bool capture_has(const struct capture *capture, const char *text) 
         }
     }
     return false;
+}
+
+/* fork() that never gives -1, which kill() would take for everybody. */
+static inline pid_t start_child(void) {
+    pid_t child = fork();
+
+    cr_assert_geq(child, 0);
+    return child;
 }
 
 /* Takes away every variable that the library reads. */

@@ -219,7 +219,7 @@ Test(cpus, bound_ranks_together, .timeout = 10) {
     }
     cr_assert_eq(pipe(ready), 0);
     bind_to(cpu[0]);
-    child = fork();
+    child = start_child();
     if (child == 0) {
         bind_to(cpu[1]);
         if (write(ready[1], "x", 1) != 1) {

@@ -103,7 +103,7 @@ Test(process, self, .timeout = 10) {
 }
 
 Test(process, a_child_that_ends, .timeout = 10) {
-    pid_t child = fork();
+    pid_t child = start_child();
     uint64_t start_time;
     siginfo_t info;
 

@@ -34,6 +34,9 @@ tutti_status tu_verbs_plan(struct tu_env *env, const struct ibv_device_attr *dev
            (depth > (uint64_t)device->max_qp_wr ||
             (uint64_t)peers * depth + receives > (uint64_t)device->max_cqe))
         depth /= 2;
+    if (depth > (uint64_t)device->max_qp_wr)
+        return tu_fail(env, TUTTI_ERR_UNSUPPORTED, "%s takes %d requests per queue pair, too few",
+                       name, device->max_qp_wr);
     if ((uint64_t)peers * depth + receives > (uint64_t)device->max_cqe)
         return too_many(env, name, "completion queue", (uint64_t)peers * depth + receives,
                         device->max_cqe, peers, allowance);

@@ -366,7 +366,7 @@ Test(config, other_versions, .timeout = 10) {
             NULL,
         "%s", c->env.error);
     tu_config_pack(&c->env.config, packed);
-    replace(packed, "TUTTI_BANKS=2", "TUTTI_BANK_COUNT=2"); /* a knob that rank 0 does not have */
+    replace(packed, "TUTTI_BANKS=2", "TUTTI_BANKS_MAX=2"); /* a knob that rank 0 does not have */
     cr_expect_eq(tu_config_agree(&c->env, packed, "n0"), TUTTI_ERR_CONFIG);
     cr_expect(strstr(c->env.error, "in TUTTI_BANKS: rank 0 on n0 has (unknown there)") != NULL,
               "%s", c->env.error);

@@ -123,6 +123,7 @@ Test(cgroup, mounted_in_part, .timeout = 10) {
     put(&tree, "/cg roup/cpu.max", "400000 100000\n");
     cr_expect_float_eq(tu_cgroup_cpus(tree.root), 2, 1e-9);
     put(&tree, "/proc/self/cgroup", "0::/../../elsewhere\n");
+    put(&tree, "/cpu.max", "100000 100000\n"); /* no group's: above the mount */
     put(&tree, "/proc/self/mountinfo", "9 8 0:26 / /cg\\040roup ro - cgroup2 cgroup rw\n");
     cr_expect_float_eq(tu_cgroup_cpus(tree.root), 4, 1e-9);
     tree_remove(&tree);

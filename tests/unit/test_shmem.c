@@ -217,6 +217,20 @@ Test(shmem, token_and_size_must_match, .timeout = 20) {
     }
 }
 
+/* Mapped, the pages that are missing would be SIGBUS. */
+Test(shmem, segment_that_was_cut, .timeout = 20) {
+    struct capture *c = open_kind(TU_SHM_POSIX);
+    struct tu_shmem shmem;
+    struct tu_shmem_blob blob;
+
+    cr_assert_eq(tu_shmem_create(&c->env, MIB, &shmem), TUTTI_OK);
+    tu_shmem_export(&shmem, &blob);
+    cr_assert_eq(ftruncate(shmem.fd, MIB / 2), 0);
+    expect_refused(&blob, "size or token");
+    tu_shmem_destroy(&shmem);
+    free(c);
+}
+
 Test(shmem, damaged_descriptions, .timeout = 20) {
     struct capture *c = open_kind(TU_SHM_POSIX);
     struct tu_shmem shmem;

@@ -52,11 +52,10 @@ static tutti_status open_topology(tutti_job *job) {
     return TUTTI_OK;
 }
 
-/* The largest that any rank needs, so that all windows have one layout. */
-static struct tu_window_shape window_shape(const tutti_job *job) {
-    const struct tu_nodes *nodes = job->nodes;
-    struct tu_window_shape shape = {.banks = (uint32_t)job->env.config.banks,
-                                    .slots = (uint32_t)job->env.config.ring_slots};
+struct tu_window_shape tu_window_shape_of(const struct tu_nodes *nodes,
+                                          const struct tu_config *config) {
+    struct tu_window_shape shape = {.banks = (uint32_t)config->banks,
+                                    .slots = (uint32_t)config->ring_slots};
     for (uint32_t r = 0; r < nodes->ranks; r++) {
         uint32_t peers = tu_base_peers(nodes, r, NULL, 0);
         shape.peers = peers > shape.peers ? peers : shape.peers;
@@ -69,7 +68,7 @@ static struct tu_window_shape window_shape(const tutti_job *job) {
 }
 
 static tutti_status open_window(tutti_job *job) {
-    struct tu_window_shape shape = window_shape(job);
+    struct tu_window_shape shape = tu_window_shape_of(job->nodes, &job->env.config);
     tutti_status status = tu_window_open(&job->env, &job->segment, &shape, &job->window);
     if (!status)
         status = tu_window_reserve_comm(&job->window, 0);
@@ -83,8 +82,10 @@ static tutti_status open_job(tutti_job *job, const tutti_options *options) {
     tutti_status mine = tu_config_load(env);
     if (!mine)
         mine = tu_select_check(env);
-    if (!mine)
+    if (!mine) {
+        tu_shmem_sweep(env); /* what killed jobs left takes room from this one */
         mine = tu_shmem_create(env, env->config.window_bytes, &job->segment);
+    }
     tutti_status status = tu_boot_open(env, options, &job->boot);
     if (status)
         return mine ? mine : status;

@@ -1,10 +1,7 @@
-/* Looking inside: what runs, what was counted, which knobs and ports there are. */
-#include <stdio.h>
+/* Looking inside: what runs, and what was counted. */
 #include <string.h>
 
 #include "api/job.h"
-#include "runtime/text.h"
-#include "transport/verbs.h"
 
 const char *tutti_last_error(const tutti_job *job) {
     return job && job->magic == TU_JOB_MAGIC ? job->env.error : "";
@@ -55,42 +52,4 @@ tutti_status tutti_get_counters(const tutti_job *job, tutti_counters *counters) 
                                  .window_bytes = job->segment.bytes,
                                  .window_used_bytes = tu_window_used(&job->window)};
     return TUTTI_OK;
-}
-
-/* An environment as a job without options would see it. */
-static tutti_status load(struct tu_env *env) {
-    *env = (struct tu_env){.rank = -1, .log.level = TU_LOG_OFF};
-    tu_config_defaults(&env->config);
-    return tu_config_load(env);
-}
-
-static const char *text_or_empty(const char *text) {
-    return text ? text : "";
-}
-
-tutti_status tutti_knob(int index, tutti_knob_info *info) {
-    size_t n;
-    const struct tu_knob *knobs = tu_config_knobs(&n);
-    if (!info || info->size != sizeof *info || index < 0 || (size_t)index >= n)
-        return TUTTI_ERR_ARG;
-    struct tu_env env;
-    tutti_status status = load(&env);
-    const struct tu_knob *knob = &knobs[index];
-    info->name = knob->name;
-    info->unit = text_or_empty(knob->unit);
-    info->allowed = text_or_empty(knob->allowed);
-    info->fallback = text_or_empty(knob->fallback);
-    info->help = text_or_empty(knob->help);
-    info->agreed = knob->agreed;
-    tu_config_format(&env.config, knob, info->value, sizeof info->value);
-    tu_text_format(info->origin, sizeof info->origin, "%s", tu_config_origin(&env.config, knob));
-    return status;
-}
-
-tutti_status tutti_port(int index, tutti_port_info *info) {
-    struct tu_env env;
-    if (!info || info->size != sizeof *info || index < 0)
-        return TUTTI_ERR_ARG;
-    tutti_status status = load(&env);
-    return status ? status : tu_verbs_port_at(&env, index, info);
 }

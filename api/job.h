@@ -123,6 +123,9 @@ struct tutti_job {
 /* Opens a job as tutti_init() does; `hooks` is NULL outside of tests. */
 tutti_status tu_job_open(const tutti_options *options, const struct tu_hooks *hooks,
                          tutti_job **job);
+/* The largest that any rank needs, so that all windows have one layout. */
+struct tu_window_shape tu_window_shape_of(const struct tu_nodes *nodes,
+                                          const struct tu_config *config);
 
 /* peers.c: who this rank talks to, and the transports to them. */
 tutti_status tu_peers_make(tutti_job *job);

@@ -127,6 +127,10 @@ static enum tu_log_level level_of(const char *text) {
     return TU_LOG_WARN;
 }
 
+const char *tu_config_variable(const struct tu_knob *knob) {
+    return getenv(knob->name);
+}
+
 tutti_status tu_config_load(struct tu_env *env) {
     size_t n;
     const struct tu_knob *knob = tu_config_knobs(&n);
@@ -135,7 +139,7 @@ tutti_status tu_config_load(struct tu_env *env) {
     tu_config_defaults(&env->config);
     env->log.level = TU_LOG_WARN;
     for (size_t i = 0; i < n; i++) { /* the log's level is the first in the table */
-        const char *value = getenv(knob[i].name);
+        const char *value = tu_config_variable(&knob[i]);
 
         if (!value) {
             continue;

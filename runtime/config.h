@@ -88,6 +88,9 @@ const struct tu_knob *tu_config_find(const char *name);
  */
 tutti_status tu_config_load(struct tu_env *env);
 
+/* What the environment says of a knob, allowed or not; NULL if it is not set. */
+const char *tu_config_variable(const struct tu_knob *knob);
+
 /* Sets one knob from text, as the environment would; on an error the config is unchanged. */
 tutti_status tu_config_set(struct tu_env *env, const char *name, const char *value);
 

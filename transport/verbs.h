@@ -5,6 +5,7 @@
 #ifndef TU_TRANSPORT_VERBS_H
 #define TU_TRANSPORT_VERBS_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #include "tutti/tutti.h"
@@ -17,6 +18,9 @@ struct tu_env;
  * last one, which is no error and leaves no record: without devices the list is empty.
  */
 tutti_status tu_verbs_port_at(struct tu_env *env, int index, tutti_port_info *info);
+
+/* Which port a job would use and why; or why there is none, and TUTTI_ERR_DEVICE or _UNSUPPORTED. */
+tutti_status tu_verbs_port_reason(struct tu_env *env, char *text, size_t bytes);
 
 /*
  * Upper limits; what the device has may be less. tu_transport_params.context may point to one, NULL

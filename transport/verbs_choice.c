@@ -270,3 +270,16 @@ tutti_status tu_verbs_port_at(struct tu_env *env, int index, tutti_port_info *in
     tu_verbs_survey_free(&survey);
     return status;
 }
+
+tutti_status tu_verbs_port_reason(struct tu_env *env, char *text, size_t bytes) {
+    struct tu_verbs_survey survey;
+    struct tu_verbs_choice choice;
+    tutti_status status = tu_verbs_survey(env, &survey);
+
+    if (status)
+        return status;
+    tu_verbs_choose(env, &survey, &choice);
+    tu_text_format(text, bytes, "%s", choice.text);
+    tu_verbs_survey_free(&survey);
+    return choice.status;
+}

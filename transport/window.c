@@ -119,8 +119,16 @@ tutti_status tu_window_reserve_comm(struct tu_window *w, uint32_t comm) {
     return status;
 }
 
+size_t tu_window_taken(size_t bytes) {
+    return tu_round_up(bytes, PAGE);
+}
+
+size_t tu_window_own(void) {
+    return tu_window_taken(LANDING_BYTES);
+}
+
 tutti_status tu_window_take(struct tu_window *w, size_t bytes, uint64_t *offset) {
-    size_t need = tu_round_up(bytes, PAGE);
+    size_t need = tu_window_taken(bytes);
     if (need < bytes || need > w->top - comms_end(w))
         return full(w, bytes, "slots");
     tutti_status status = tu_shmem_reserve(w->env, w->shmem, w->top - need, need);

@@ -96,4 +96,8 @@ tutti_status tu_window_take(struct tu_window *window, size_t bytes, uint64_t *of
 
 size_t tu_window_used(const struct tu_window *window);
 
+/* What handing out `bytes` takes, and what a window takes for itself. */
+size_t tu_window_taken(size_t bytes);
+size_t tu_window_own(void);
+
 #endif

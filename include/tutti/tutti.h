@@ -287,18 +287,22 @@ typedef struct tutti_counters {
 } tutti_counters;
 TUTTI_API tutti_status tutti_get_counters(const tutti_job *job, tutti_counters *counters);
 
-/* The knobs, as an environment without a job would set them. Set `size` first. OK while index is below
- * the number of knobs, then ARG. Text is valid until the next call in this thread with the same info. */
+/* ---- looking around, without a job ------------------------------------------------------------ */
+
+/* The knobs, as the environment sets them. Set `size` first. OK while index is below the number of
+ * knobs, then ARG. CONFIG if the environment has a bad value, which is then in `value`. */
 typedef struct tutti_knob_info {
     size_t size;
-    const char *name, *unit, *allowed, *fallback, *help; /* static; "" if none */
-    int agreed;      /* must be the same on all ranks */
+    const char *name, *unit, *fallback, *help; /* static; "" if none */
+    int agreed;         /* must be the same on all ranks */
+    char allowed[128];  /* what it may be, in words */
     char value[64];
-    char origin[16]; /* "default", "environment" */
+    char origin[16];    /* "default", "environment" */
 } tutti_knob_info;
 TUTTI_API tutti_status tutti_knob(int index, tutti_knob_info *info);
 
-/* The RDMA ports and their GIDs, one a call. Set `size` first. ARG past the last one. */
+/* The RDMA ports and their GIDs, one a call. Set `size` first. ARG past the last one. Here and below
+ * a knob with a bad value counts as not set. */
 typedef struct tutti_port_info {
     size_t size;
     char device[64];
@@ -306,13 +310,50 @@ typedef struct tutti_port_info {
     int active;
     char link[16]; /* "InfiniBand", "Ethernet" */
     int mtu;       /* bytes */
-    int gid_index;
+    int gid_index; /* -1: the port has no GID */
     char gid[48];
     char gid_type[16]; /* "IB", "RoCE v1", "RoCE v2" */
     char interface[32];
     int chosen;    /* tutti would use this one here */
 } tutti_port_info;
 TUTTI_API tutti_status tutti_port(int index, tutti_port_info *info);
+
+/* Which port a job that needs one would use here and why; or the error it would end with, and its
+ * reason. The text ("" if `bytes` is 0) is cut to fit. */
+TUTTI_API tutti_status tutti_port_reason(char *text, size_t bytes);
+
+/* What the system grants this process, as far as tutti depends on it. Set `size` first. */
+typedef struct tutti_host_info {
+    size_t size;
+    char host[64];
+    int cores;                  /* affinity and quota together: at least 1 */
+    double quota_cores;         /* of the control group; 0: no limit */
+    uint64_t memory_bytes;      /* limit of the control group; UINT64_MAX: none */
+    uint64_t memory_free_bytes; /* of it */
+    uint64_t locked_bytes;      /* limit of locked memory, which a device needs; UINT64_MAX: none */
+    uint64_t shm_bytes;         /* size of /dev/shm; 0: there is none */
+    uint64_t shm_free_bytes;
+} tutti_host_info;
+TUTTI_API tutti_status tutti_host(tutti_host_info *info);
+
+/*
+ * What a rank's window holds in a job of `ranks` ranks, of which `ranks_per_node` consecutive ones
+ * share a node, with the environment's knobs: the rank that needs most. Set `size` first. Lines and
+ * cells are there from the start of a communicator; slots come with the first call that needs them,
+ * and stay for the next communicator. ARG for a number below 1; MEMORY.
+ */
+typedef struct tutti_window_info {
+    size_t size;
+    int peers;              /* most ranks that one exchanges messages with */
+    int members;            /* ranks of the largest node */
+    uint64_t window_bytes;  /* TUTTI_WINDOW */
+    uint64_t job_bytes;     /* once */
+    uint64_t comm_bytes;    /* of each communicator: its lines and cells */
+    uint64_t edge_bytes;    /* most slots of its edges, to and from all peers */
+    uint64_t board_bytes;   /* slots of its board; 0: alone on the node */
+    uint64_t scratch_bytes; /* node scratch; 0: alone on the node */
+} tutti_window_info;
+TUTTI_API tutti_status tutti_window(int ranks, int ranks_per_node, tutti_window_info *info);
 
 #ifdef __cplusplus
 }

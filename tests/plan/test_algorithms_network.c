@@ -7,10 +7,10 @@
 #include <time.h>
 
 #include "prove.h"
+#include "scale.h"
 
 static const uint32_t full_sample[] = {200, 255, 256, 257, 511, 512, 513, 600};
 static const uint32_t large_sample[] = {1000, 1024, 4095, 4096};
-enum { FULL_SAMPLES = 8, LARGE_SAMPLES = 4 };
 
 static void print_time(const char *what, const struct timespec *start) {
     struct timespec now;
@@ -45,7 +45,7 @@ static void prove_all(enum tu_collective collective, const char *name, expectati
     const struct tu_algorithm *algorithm = algorithm_of(collective, name);
     struct timespec start;
     clock_gettime(CLOCK_MONOTONIC, &start);
-    for (uint32_t p = 1; p <= 128; p++) {
+    for (uint32_t p = 1; p <= EVERY_RANK_COUNT_TO; p++) {
         for (uint32_t ring_slots = 1; ring_slots <= 4; ring_slots *= 2)
             prove_one(algorithm, p, ring_slots, false, expect);
     }
@@ -138,7 +138,7 @@ static void prove_bcasts(uint32_t n) {
     struct timespec start;
     char what[40];
     clock_gettime(CLOCK_MONOTONIC, &start);
-    for (uint32_t p = 1; p <= 128; p++) {
+    for (uint32_t p = 1; p <= EVERY_RANK_COUNT_TO; p++) {
         prove_bcast(p, 0, n, 1, false);
         prove_bcast(p, p - 1, n, 1, false);
         prove_bcast(p, p / 3, n, 2, false);

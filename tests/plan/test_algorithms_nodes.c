@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "prove.h"
+#include "scale.h"
 
 static void print_time(const char *what, const struct timespec *start) {
     struct timespec now;
@@ -98,7 +99,7 @@ static void prove_in_node(const char *name, uint32_t p, uint32_t ring_slots) {
 static void prove_in_nodes(const char *name) {
     struct timespec start;
     clock_gettime(CLOCK_MONOTONIC, &start);
-    for (uint32_t p = 1; p <= 128; p++)
+    for (uint32_t p = 1; p <= EVERY_RANK_COUNT_TO; p++)
         for (uint32_t ring_slots = 1; ring_slots <= (p <= 16 ? 4 : 1); ring_slots *= 2)
             prove_in_node(name, p, ring_slots);
     prove_in_node(name, 200, 1);
@@ -154,12 +155,12 @@ Test(shapes, named, .timeout = 120) {
 Test(shapes, random, .timeout = 120) {
     struct timespec start;
     clock_gettime(CLOCK_MONOTONIC, &start);
-    for (uint32_t seed = 0; seed < 600; seed++) {
+    for (uint32_t seed = 0; seed < RANDOM_SHAPES; seed++) {
         struct tu_nodes *nodes = random_nodes(1 + seed % 48, seed);
         prove_shape(nodes);
         tu_nodes_free(nodes);
     }
-    print_time("600 random shapes", &start);
+    print_time("random shapes", &start);
 }
 
 Test(shapes, other_collectives, .timeout = 120) {

@@ -9,6 +9,7 @@
 #include "model.h"
 #include "mutate.h"
 #include "prove.h"
+#include "scale.h"
 
 static struct tu_check check_of(const struct prove *prove) {
     return (struct tu_check){.collective = prove->algorithm->collective,
@@ -74,7 +75,7 @@ static void mutate_algorithm(enum tu_collective collective, const char *name) {
     for (int i = 0; i < SHAPES; i++) {
         struct tu_nodes *nodes = i % 2 ? nodes_in_turn(shape[i]) : nodes_in_blocks(shape[i]);
         if (!algorithm->unsuitable(nodes))
-            mutate_one(algorithm, nodes, 100, count);
+            mutate_one(algorithm, nodes, MUTATIONS_PER_CLASS, count);
         tu_nodes_free(nodes);
     }
     mutation_print(name, count);

@@ -9,8 +9,9 @@
 #include <string.h>
 
 #include "model.h"
+#include "scale.h"
 
-enum { MOST_RANKS = 5, MOST_STEPS = 64, SEEDS = 4000, RUNS = 6 };
+enum { MOST_RANKS = 5, MOST_STEPS = 64, RUNS = 6 };
 
 /* What one rank still has to do, in random order. */
 struct todo {
@@ -210,7 +211,7 @@ static void try_slots(struct random_set *set, uint64_t seed, uint32_t slots, uin
 Test(random_plans, end_exactly_if_they_have_no_circle, .timeout = 120) {
     uint32_t count[3] = {0, 0, 0};
 
-    for (uint64_t seed = 0; seed < SEEDS; seed++) {
+    for (uint64_t seed = 0; seed < RANDOM_PLANS; seed++) {
         struct random_set set;
         build(&set, seed);
         for (uint32_t slots = 1; slots <= 4; slots++)
@@ -219,5 +220,6 @@ Test(random_plans, end_exactly_if_they_have_no_circle, .timeout = 120) {
     }
     fprintf(stderr, "random plans: %u without, %u with a circle; %u may share by reference\n",
             count[1], count[0], count[2]);
-    cr_assert(count[0] > SEEDS / 10 && count[1] > SEEDS / 10 && count[2] > SEEDS / 10);
+    cr_assert(count[0] > RANDOM_PLANS / 10 && count[1] > RANDOM_PLANS / 10 &&
+              count[2] > RANDOM_PLANS / 10);
 }

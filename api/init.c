@@ -80,6 +80,8 @@ static tutti_status open_window(tutti_job *job) {
 static tutti_status open_job(tutti_job *job, const tutti_options *options) {
     struct tu_env *env = &job->env;
     tutti_status mine = tu_config_load(env);
+    if (env->hooks && env->hooks->configure)
+        env->hooks->configure(env->hooks->context, &env->config);
     if (!mine)
         mine = tu_select_check(env);
     if (!mine) {

@@ -215,9 +215,12 @@ static bool ready(const struct tu_segment *segment, const struct tu_step *step) 
 /* One pass over the steps left. Dependencies point backwards, so a pass runs whole chains. */
 static uint32_t pass(struct tu_run *run, struct tu_segment *segment) {
     const struct tu_plan *plan = run->bound->plan;
+    const struct tu_hooks *hooks = run->env->hooks;
     uint32_t moved = 0;
     for (uint32_t i = segment->first; i < plan->steps; i++) {
         if (segment->done[i] || !ready(segment, &plan->step[i]))
+            continue;
+        if (hooks && hooks->decline && hooks->decline(hooks->context))
             continue;
         if (tu_step_try(run, segment, i)) {
             step_done(run, segment, i);

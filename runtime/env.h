@@ -19,6 +19,7 @@ struct tu_transport_ops;
  */
 struct tu_hooks {
     void *context;
+    void (*configure)(void *context, struct tu_config *config); /* after the environment */
     bool (*idle)(void *context);    /* instead of waiting; true: look at what is slow to look at */
     bool (*decline)(void *context); /* true: leave this step for later although it may run */
     const struct tu_transport_ops *wire; /* instead of verbs */

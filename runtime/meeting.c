@@ -14,7 +14,7 @@
 #include "runtime/text.h"
 
 enum {
-    AT_ONCE = 256,         /* requests under way */
+    AT_ONCE = 256,         /* requests under way when somebody is missing */
     PAUSE_MIN_MS = 1,      /* before asking again after an answer: doubles from the first */
     PAUSE_MAX_MS = 64,     /* to the second */
     SILENCE_MIN_MS = 1000, /* without an answer before asking again: likewise */
@@ -58,12 +58,23 @@ static tutti_status fail_dead(struct tu_space *space, const char *what) {
                    tu_rank_list_text(&also));
 }
 
-static tutti_status fail_late(struct tu_space *space, struct tu_rank_list *missing,
-                              const char *what, int timeout_ms) {
+/* Why a rank's block does not come. */
+enum missing {
+    LATE, /* the deadline has passed */
+    LEFT, /* it stays absent although all have met: it has ended */
+};
+
+static tutti_status fail_missing(struct tu_space *space, struct tu_rank_list *who, enum missing why,
+                                 const char *what, int timeout_ms) {
+    if (why == LEFT) {
+        return tu_fail(space->env, TUTTI_ERR_DEAD,
+                       "%s ended, or left %s, without meeting the other ranks (%s)",
+                       tu_rank_list_text(who), space->ops->name, what);
+    }
     return tu_fail(space->env, TUTTI_ERR_TIMEOUT,
                    "%s did not come within %d ms (%s): all %u ranks must call tutti_init(). Is it "
                    "stuck before, or is TUTTI_INIT_TIMEOUT_MS too short?",
-                   tu_rank_list_text(missing), timeout_ms, what, space->size);
+                   tu_rank_list_text(who), timeout_ms, what, space->size);
 }
 
 static tutti_status fail_size(struct tu_space *space, uint32_t rank, int bytes, size_t expected) {
@@ -124,53 +135,19 @@ tutti_status tu_meeting_fence(struct tu_space *space, int timeout_ms) {
 
 /* ---- asking -------------------------------------------------------------------------------- */
 
-/* What is being fetched. A place is an index of `data`. */
+/* What is being asked for. A place is an index of `data`. */
 struct fetch {
     const char *key;
     size_t bytes;
     unsigned char *data;
     const uint32_t *rank;    /* of a place; NULL: the place itself */
-    uint32_t place[AT_ONCE]; /* those asked for and not here yet */
-    bool absent[AT_ONCE];    /* of these: the last answer was ABSENT */
+    uint32_t place[AT_ONCE]; /* asked for and not here yet */
     uint32_t places;
-    uint32_t absents;
+    enum tu_answer answer; /* the last one that brought nothing */
 };
 
 static uint32_t rank_at(const struct fetch *fetch, uint32_t place) {
     return fetch->rank ? fetch->rank[place] : place;
-}
-
-/* Starts on the next places from `first` on; returns where to go on. */
-static uint32_t next_places(struct fetch *fetch, uint32_t first, uint32_t end) {
-    fetch->places = fetch->absents = 0;
-    while (first < end && fetch->places < AT_ONCE) {
-        fetch->place[fetch->places++] = first++;
-    }
-    return first;
-}
-
-/* The open places, or only those whose last answer was ABSENT. */
-static void name_places(struct tu_space *space, const struct fetch *fetch, bool only_absent,
-                        struct tu_rank_list *list) {
-    char host[TU_HOST_BYTES];
-
-    for (uint32_t i = 0; i < fetch->places; i++) {
-        uint32_t rank = rank_at(fetch, fetch->place[i]);
-
-        if (fetch->absent[i] || !only_absent) {
-            tu_rank_list_add(list, rank, space->ops->host(space, rank, host));
-        }
-    }
-}
-
-/* Names the absent. */
-static tutti_status fail_left(struct tu_space *space, const struct fetch *fetch) {
-    struct tu_rank_list gone = {0};
-
-    name_places(space, fetch, true, &gone);
-    return tu_fail(space->env, TUTTI_ERR_DEAD,
-                   "%s ended, or left %s, without meeting the other ranks (%s)",
-                   tu_rank_list_text(&gone), space->ops->name, fetch->key);
 }
 
 /* The key and the arguments lie in the batch: they outlive a wait that is given up. */
@@ -194,12 +171,11 @@ static struct tu_batch *ask(struct tu_space *space, const struct fetch *fetch) {
     return batch;
 }
 
-/* Takes what has come off the list of open places; *silent counts those without an answer. */
-static tutti_status take(struct tu_space *space, struct fetch *fetch, struct tu_batch *batch,
-                         uint32_t *silent) {
+/* Takes what has come off the list of places. */
+static tutti_status take(struct tu_space *space, struct fetch *fetch, struct tu_batch *batch) {
     uint32_t asked = fetch->places;
 
-    fetch->places = fetch->absents = *silent = 0;
+    fetch->places = 0;
     for (uint32_t i = 0; i < asked; i++) {
         uint32_t place = fetch->place[i], rank = rank_at(fetch, place);
         int code;
@@ -214,18 +190,15 @@ static tutti_status take(struct tu_space *space, struct fetch *fetch, struct tu_
                    space->ops->name, rank, fetch->key, space->ops->code_text(code), code);
         }
         if (answer != TU_ANSWER_HERE) {
-            fetch->place[fetch->places] = place;
-            fetch->absent[fetch->places++] = answer == TU_ANSWER_ABSENT;
-            fetch->absents += answer == TU_ANSWER_ABSENT;
-            *silent += answer == TU_ANSWER_NONE;
+            fetch->place[fetch->places++] = place;
+            fetch->answer = answer;
         }
     }
     return TUTTI_OK;
 }
 
-/* Asks once for all open places. More than `losses` losses end the wait. */
-static tutti_status fetch_once(struct tu_space *space, struct fetch *fetch, uint64_t deadline_ns,
-                               uint32_t losses, uint32_t *silent) {
+/* Asks once for all places. */
+static tutti_status ask_once(struct tu_space *space, struct fetch *fetch, uint64_t deadline_ns) {
     struct tu_batch *batch = ask(space, fetch);
     tutti_status status;
     enum tu_wake wake;
@@ -233,49 +206,89 @@ static tutti_status fetch_once(struct tu_space *space, struct fetch *fetch, uint
     if (!batch) {
         return tu_fail(space->env, TUTTI_ERR_MEMORY, "no memory to ask %u ranks", fetch->places);
     }
-    wake = tu_batch_wait(batch, deadline_ns, losses);
+    wake = tu_batch_wait(batch, deadline_ns, 0);
     if (wake == TU_WAKE_CLOSED) {
         status = fail_closed(space, fetch->key);
     } else if (wake == TU_WAKE_LOSS) {
         status = fail_dead(space, fetch->key);
     } else {
-        status = take(space, fetch, batch, silent);
+        status = take(space, fetch, batch);
     }
     tu_batch_release(batch);
     return status;
 }
 
+/*
+ * Asks all ranks, once, and names those whose block has not come within the grace. In a large job it
+ * stops when it knows some: naming all could take minutes.
+ */
+static tutti_status list_missing(struct tu_space *space, const char *key, size_t bytes,
+                                 struct tu_rank_list *missing) {
+    uint64_t enough_ns = deadline_after(3 * space->grace_ms);
+    struct fetch fetch = {.key = key, .bytes = bytes};
+    char host[TU_HOST_BYTES];
+    void *data;
+    tutti_status status = tu_alloc_for(space->env, "an exchange", 0, space->size, bytes, &data);
+
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    fetch.data = data;
+    for (uint32_t next = 0; status == TUTTI_OK && next < space->size;) {
+        if (missing->count > 0 && tu_now_ns() >= enough_ns) {
+            break;
+        }
+        for (fetch.places = 0; next < space->size && fetch.places < AT_ONCE; next++) {
+            fetch.place[fetch.places++] = next;
+        }
+        status = ask_once(space, &fetch, deadline_after(space->grace_ms));
+        for (uint32_t i = 0; status == TUTTI_OK && i < fetch.places; i++) {
+            tu_rank_list_add(missing, fetch.place[i],
+                             space->ops->host(space, fetch.place[i], host));
+        }
+    }
+    free(data);
+    return status;
+}
+
+/* ---- fetching ------------------------------------------------------------------------------ */
+
 static unsigned twice(unsigned ms, unsigned most) {
     return 2 * ms < most ? 2 * ms : most;
 }
 
+static uint64_t earlier(uint64_t a_ns, uint64_t b_ns) {
+    return a_ns && a_ns < b_ns ? a_ns : b_ns;
+}
+
 /*
- * Asks until there is no open place, or the deadline has passed. A rank that stays absent although all
- * have met has not met: it has left. A request without an answer may be stuck: it is repeated.
+ * Asks for the one place of `fetch` until its block has come, and is gone from the list, or does not
+ * come; *why says why not. A request without an answer may be stuck: it is repeated.
  */
-static tutti_status fetch_until(struct tu_space *space, struct fetch *fetch, uint64_t deadline_ns) {
+static tutti_status fetch_one(struct tu_space *space, struct fetch *fetch, uint64_t deadline_ns,
+                              enum missing *why) {
     unsigned pause_ms = PAUSE_MIN_MS, silence_ms = SILENCE_MIN_MS;
     uint64_t absent_until_ns = 0;
 
     for (;;) {
-        uint64_t until_ns = deadline_after((int)silence_ms);
-        uint32_t silent;
         tutti_status status =
-            fetch_once(space, fetch, deadline_ns && deadline_ns < until_ns ? deadline_ns : until_ns,
-                       0, &silent);
+            ask_once(space, fetch, earlier(deadline_ns, deadline_after((int)silence_ms)));
         uint64_t now_ns = tu_now_ns();
 
-        if (status != TUTTI_OK || fetch->places == 0 || (deadline_ns && now_ns >= deadline_ns)) {
+        if (status != TUTTI_OK || fetch->places == 0) {
             return status;
         }
-        if (fetch->absents == 0) {
+        if (fetch->answer != TU_ANSWER_ABSENT) {
             absent_until_ns = 0;
         } else if (absent_until_ns == 0) {
             absent_until_ns = now_ns + (uint64_t)space->grace_ms * 1000000u;
-        } else if (now_ns >= absent_until_ns) {
-            return fail_left(space, fetch);
         }
-        if (silent > 0) {
+        if ((absent_until_ns && now_ns >= absent_until_ns) ||
+            (deadline_ns && now_ns >= deadline_ns)) {
+            *why = absent_until_ns && now_ns >= absent_until_ns ? LEFT : LATE;
+            return TUTTI_OK;
+        }
+        if (fetch->answer == TU_ANSWER_NONE) {
             silence_ms = twice(silence_ms, SILENCE_MAX_MS);
         } else {
             pause_for(pause_ms);
@@ -284,7 +297,27 @@ static tutti_status fetch_until(struct tu_space *space, struct fetch *fetch, uin
     }
 }
 
-/* All ranks have met: fetches what the caller wants. */
+/* A block does not come: names all ranks whose block does not, and at any rate this one. */
+static tutti_status give_up(struct tu_space *space, const struct fetch *fetch, enum missing why,
+                            int timeout_ms) {
+    uint32_t rank = rank_at(fetch, fetch->place[0]);
+    struct tu_rank_list missing = {0};
+    char host[TU_HOST_BYTES];
+    tutti_status status = list_missing(space, fetch->key, fetch->bytes, &missing);
+
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    if (missing.count == 0) {
+        tu_rank_list_add(&missing, rank, space->ops->host(space, rank, host));
+    }
+    return fail_missing(space, &missing, why, fetch->key, timeout_ms);
+}
+
+/*
+ * All ranks have met: fetches what the caller wants, one after the other. (Small requests at once would
+ * each wait for the acknowledgement of the one before, 40 ms on TCP.) All ranks start elsewhere.
+ */
 static tutti_status collect(struct tu_space *space, struct fetch *fetch, uint32_t ranks,
                             uint64_t deadline_ns, int timeout_ms) {
     uint64_t least_ns = deadline_after(space->grace_ms);
@@ -292,48 +325,34 @@ static tutti_status collect(struct tu_space *space, struct fetch *fetch, uint32_
     if (deadline_ns && deadline_ns < least_ns) {
         deadline_ns = least_ns;
     }
-    for (uint32_t first = 0; first < ranks;) {
-        struct tu_rank_list late = {0};
+    for (uint32_t i = 0; i < ranks; i++) {
+        enum missing why = LATE;
         tutti_status status;
 
-        first = next_places(fetch, first, ranks);
-        status = fetch_until(space, fetch, deadline_ns);
+        fetch->place[0] = (uint32_t)(((uint64_t)space->rank + i) % ranks);
+        fetch->places = 1;
+        status = fetch_one(space, fetch, deadline_ns, &why);
         if (status != TUTTI_OK) {
             return status;
         }
         if (fetch->places > 0) {
-            name_places(space, fetch, false, &late);
-            return fail_late(space, &late, fetch->key, timeout_ms);
+            return give_up(space, fetch, why, timeout_ms);
         }
     }
     return TUTTI_OK;
 }
 
 /*
- * The deadline has passed: asks all ranks, once, whether they have published. If all have, nothing is
- * wrong: a rank was late before, and its fence was counted with one that the others had given up.
+ * The deadline has passed before all have met. If all have published, nothing is wrong: a rank was late
+ * before, and its fence was counted with one that the others had given up.
  */
-static tutti_status find_missing(struct tu_space *space, const char *key, size_t bytes,
-                                 int timeout_ms) {
-    uint64_t deadline_ns = deadline_after(space->grace_ms);
+static tutti_status find_late(struct tu_space *space, const char *key, size_t bytes,
+                              int timeout_ms) {
     struct tu_rank_list missing = {0};
-    struct fetch fetch = {.key = key, .bytes = bytes};
-    uint32_t silent;
-    void *data;
-    tutti_status status = tu_alloc_for(space->env, "an exchange", 0, space->size, bytes, &data);
+    tutti_status status = list_missing(space, key, bytes, &missing);
 
-    if (status != TUTTI_OK) {
-        return status;
-    }
-    fetch.data = data;
-    for (uint32_t first = 0; status == TUTTI_OK && first < space->size;) {
-        first = next_places(&fetch, first, space->size);
-        status = fetch_once(space, &fetch, deadline_ns, 0, &silent);
-        name_places(space, &fetch, false, &missing);
-    }
-    free(data);
     if (status == TUTTI_OK && missing.count > 0) {
-        status = fail_late(space, &missing, key, timeout_ms);
+        status = fail_missing(space, &missing, LATE, key, timeout_ms);
     }
     return status;
 }
@@ -354,7 +373,7 @@ static tutti_status exchange(struct tu_space *space, struct fetch *fetch, const 
         status = meet(space, fetch->key, deadline_ns, &late);
     }
     if (status == TUTTI_OK && late) {
-        status = find_missing(space, fetch->key, fetch->bytes, timeout_ms);
+        status = find_late(space, fetch->key, fetch->bytes, timeout_ms);
     }
     return status == TUTTI_OK ? collect(space, fetch, ranks, deadline_ns, timeout_ms) : status;
 }

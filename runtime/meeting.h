@@ -50,7 +50,7 @@ struct tu_space {
     const struct tu_space_ops *ops;
     struct tu_env *env;
     struct tu_mailbox *box;
-    uint32_t size;
+    uint32_t rank, size;
     int grace_ms; /* patience with ranks that stay absent although all have met */
 };
 

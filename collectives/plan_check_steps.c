@@ -216,8 +216,6 @@ static bool compute_is_right(struct tu_proof *proof, uint32_t g) {
     for (uint32_t i = 0; i < step->dsts; i++)
         if (!operands_are_right(proof, g, &step->dst[i]))
             return false;
-    if (step->dsts == 2 && step->dst[1].n != step->dst[0].n)
-        return tu_proof_fail(proof, g, "the two destinations differ in length");
     if (step->dsts == 2 && overlap(plan, &step->dst[0], &step->dst[1]))
         return tu_proof_fail(proof, g, "the two destinations overlap");
     return true;

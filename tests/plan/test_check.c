@@ -202,6 +202,50 @@ Test(exchange, numbers_of_uses, .timeout = 10) {
     end(&set);
 }
 
+Test(exchange, uses_out_of_order, .timeout = 10) {
+    struct set set;
+    begin(&set, TU_BARRIER, 2, false, 1);
+    for (uint32_t i = 0; i < 2; i++) {
+        tu_write(&set.b[0], 1, 0, 0, NULL, 0, at_once);
+        tu_wait(&set.b[1], 0, 0, 0, at_once);
+    }
+    finish(&set);
+    set.check.ring_slots = 2;
+    step_of(&set, 0, 0)->use = 1;
+    step_of(&set, 0, 1)->use = 0;
+    expect_wrong(&set, "rank 0 step 0 (WRITE to 1, use 1)", "use 0 comes next in plan order");
+    step_of(&set, 0, 0)->use = 2;
+    expect_wrong(&set, "rank 0 step 0 (WRITE to 1, use 2)", "the channel has 2 uses");
+    set.plan[0]->channel[0].uses = 0;
+    expect_wrong(&set, "rank 0", "channel 0 (peer 1) states 0 uses");
+    set.plan[0]->channel[0].uses = 3; /* of two steps */
+    expect_wrong(&set, "rank 0", "channel 0 (peer 1) states 3 uses");
+    end(&set);
+}
+
+/* What only some kinds of step have, on others. */
+Test(exchange, foreign_fields, .timeout = 10) {
+    struct set set;
+    build_exchange(&set, 3);
+    step_of(&set, 1, 0)->readers = 1;
+    expect_wrong(&set, "rank 1 step 0 (WRITE to 2, use 0)", "has readers");
+    step_of(&set, 1, 0)->readers = 0;
+    step_of(&set, 1, 0)->dsts = 1;
+    expect_wrong(&set, "rank 1 step 0", "a message has no destination");
+    step_of(&set, 1, 0)->dsts = 0;
+    step_of(&set, 1, 2)->arg = 0;
+    step_of(&set, 1, 2)->args = 1;
+    expect_wrong(&set, "rank 1 step 2", "a WAIT has no references");
+    end(&set);
+    begin(&set, TU_BARRIER, 2, true, 1);
+    tu_signal(&set.b[0], 0, at_once);
+    tu_board_uses(&set.b[1], 0, 1);
+    finish(&set);
+    step_of(&set, 0, 0)->n = 1;
+    expect_wrong(&set, "rank 0 step 0", "a SIGNAL has no blocks");
+    end(&set);
+}
+
 Test(exchange, matching, .timeout = 10) {
     struct set set;
     build_exchange(&set, 3);
@@ -276,6 +320,20 @@ Test(exchange, values, .timeout = 10) {
     expect_wrong(&set, "rank 1", "target block 0 has rank 1 more than once");
     end(&set);
 
+    build_exchange(&set, 2);
+    set.plan[1]->in_order = set.plan[0]->in_order = false;
+    set.plan[1]->left_fold = set.plan[0]->left_fold = false;
+    struct tu_ref operand[4] = {*ref_of(&set, 1, 2, 0), *ref_of(&set, 1, 2, 1)};
+    operand[2] = operand[3] = operand[1];
+    struct tu_ref *kept = set.plan[1]->ref;
+    set.plan[1]->ref = operand; /* the WRITE's piece is its first one, too */
+    step_of(&set, 1, 0)->arg = 1;
+    step_of(&set, 1, 2)->arg = 0;
+    step_of(&set, 1, 2)->args = set.plan[1]->refs = 4;
+    expect_wrong(&set, "rank 1", "target block 0 has a rank more than once");
+    set.plan[1]->ref = kept;
+    end(&set);
+
     build_exchange(&set, 3);
     step_of(&set, 1, 4)->arg--; /* the piece of a WRITE before: rank 1's own */
     step_of(&set, 1, 4)->args++;
@@ -334,6 +392,25 @@ Test(exchange, never_written, .timeout = 10) {
     build_exchange(&set, 2);
     ref_of(&set, 0, 2, 0)->space = TU_DST;
     expect_wrong(&set, "rank 0 step 2", "never written");
+    end(&set);
+}
+
+/* Ordered, and right with two buffers; with one the source is gone when it is read. */
+Test(exchange, source_overwritten_in_place, .timeout = 10) {
+    struct set set;
+    begin(&set, TU_ALLREDUCE, 2, false, 2);
+    for (uint32_t r = 0; r < 2; r++) {
+        struct tu_builder *b = &set.b[r];
+        struct tu_ref own = tu_src(r, 1);
+        b->plan.replicate = true;
+        uint32_t write = tu_write(b, 1 - r, r, 1, &own, 1, at_once);
+        uint32_t wait = tu_wait(b, 1 - r, 1 - r, 1, after(write));
+        wait = tu_copy(b, tu_dst(0, 1), tu_arrived(wait, 1 - r, 1), after(wait));
+        struct tu_ref both[] = {tu_dst(0, 1), tu_src(0, 1)}, turned[] = {both[1], both[0]};
+        tu_reduce(b, tu_dst(0, 1), r == 0 ? turned : both, 2, after(wait));
+    }
+    finish(&set);
+    expect_wrong(&set, "rank 0", "target block 0 has rank 1 more than once (in place)");
     end(&set);
 }
 
@@ -448,6 +525,93 @@ Test(ranges, replicated, .timeout = 10) {
     }
 }
 
+Test(ranges, two_destinations, .timeout = 10) {
+    struct set set;
+    struct tu_ref own = tu_src(1, 2);
+    begin(&set, TU_ALLREDUCE, 1, false, 4);
+    set.b[0].plan.scratch_blocks = 4;
+    tu_reduce2(&set.b[0], tu_dst(1, 2), tu_dst(1, 2), &own, 1, at_once);
+    finish(&set);
+    set.check.structure_only = true;
+    expect_wrong(&set, "rank 0 step 0 (REDUCE)", "the two destinations overlap");
+    step_of(&set, 0, 0)->dst[1].space = TU_SCRATCH;
+    expect_right(&set);
+    step_of(&set, 0, 0)->dst[1].n = 1;
+    expect_wrong(&set, "rank 0 step 0 (REDUCE)", "not of the shape of 1+1");
+    end(&set);
+}
+
+/* Block numbers are places in the vector, in scratch too; replicated, they count scratch blocks, and
+ * the caller's buffers have one. */
+Test(ranges, limits, .timeout = 10) {
+    for (int replicate = 0; replicate < 2; replicate++) {
+        struct set set;
+        begin(&set, TU_ALLREDUCE, 1, false, 4);
+        set.check.structure_only = true;
+        set.b[0].plan.replicate = replicate;
+        set.b[0].plan.scratch_blocks = 8;
+        tu_copy(&set.b[0], tu_scratch(0, 4), replicate ? tu_scratch(4, 4) : tu_src(0, 4), at_once);
+        finish(&set);
+        expect_right(&set);
+        ref_of(&set, 0, 0, 0)->space = TU_SRC;
+        ref_of(&set, 0, 0, 0)->first = 0;
+        if (replicate)
+            expect_wrong(&set, "rank 0 step 0", "source blocks 0+4 are out of bounds");
+        else
+            expect_right(&set);
+        step_of(&set, 0, 0)->dst[0].first = ref_of(&set, 0, 0, 0)->first = 4;
+        ref_of(&set, 0, 0, 0)->space = TU_SCRATCH;
+        if (replicate)
+            expect_right(&set);
+        else
+            expect_wrong(&set, "rank 0 step 0", "scratch blocks 4+4 are out of bounds");
+        end(&set);
+    }
+}
+
+/* Two COPYs into one block of scratch, in either order or in none. */
+Test(ranges, race_of_two_writers, .timeout = 10) {
+    for (int ordered = 0; ordered < 2; ordered++) {
+        struct set set;
+        begin(&set, TU_ALLREDUCE, 1, false, 1);
+        set.check.structure_only = true;
+        set.b[0].plan.scratch_blocks = 1;
+        uint32_t first = tu_copy(&set.b[0], tu_scratch(0, 1), tu_src(0, 1), at_once);
+        tu_copy(&set.b[0], tu_scratch(0, 1), tu_src(0, 1), ordered ? after(first) : at_once);
+        finish(&set);
+        if (ordered)
+            expect_right(&set);
+        else
+            expect_wrong(&set, "rank 0 step 1 (COPY)",
+                         "race: writes scratch block 0, which step 0 (COPY) writes");
+        end(&set);
+    }
+}
+
+Test(ranges, a_barrier_has_no_buffers, .timeout = 10) {
+    struct set set;
+    begin(&set, TU_BARRIER, 1, false, 1);
+    set.b[0].plan.scratch_blocks = 1;
+    tu_copy(&set.b[0], tu_scratch(0, 1), tu_src(0, 1), at_once);
+    finish(&set);
+    expect_wrong(&set, "rank 0 step 0", "names the source, which it does not have");
+    end(&set);
+}
+
+/* A broadcast folds nothing. */
+Test(ranges, a_broadcast_of_something_else, .timeout = 10) {
+    struct set set;
+    begin(&set, TU_BCAST, 2, false, 1);
+    struct tu_ref own = tu_src(0, 1);
+    tu_write(&set.b[0], 1, 0, 1, &own, 1, at_once);
+    uint32_t wait = tu_wait(&set.b[1], 0, 0, 1, at_once);
+    struct tu_ref twice[] = {tu_arrived(wait, 0, 1), tu_arrived(wait, 0, 1)};
+    tu_reduce(&set.b[1], tu_dst(0, 1), twice, 2, after(wait));
+    finish(&set);
+    expect_wrong(&set, "rank 1", "target block 0 is not what the root has");
+    end(&set);
+}
+
 Test(ranges, buffers_of_a_broadcast, .timeout = 10) {
     struct set set;
     begin(&set, TU_BCAST, 2, false, 1);
@@ -520,6 +684,35 @@ Test(slots, consumed_is_a_prefix, .timeout = 10) {
             expect_right(&set);
         else
             expect_wrong(&set, "deadlock with 2 slots", "needs a slot");
+        end(&set);
+    }
+}
+
+/* With one slot: the second message comes when all that name the first one are done, and not before. A
+ * step that names it twice counts once. */
+Test(slots, held_until_the_last_user, .timeout = 10) {
+    for (int last_needs_second = 0; last_needs_second < 2; last_needs_second++) {
+        struct set set;
+        struct tu_ref own = tu_src(0, 1);
+        begin(&set, TU_ALLREDUCE, 2, false, 3);
+        set.check.structure_only = true;
+        set.b[0].plan.replicate = set.b[1].plan.replicate = true;
+        set.b[1].plan.scratch_blocks = 3;
+        tu_write(&set.b[0], 1, 0, 1, &own, 1, at_once);
+        tu_write(&set.b[0], 1, 1, 1, &own, 1, at_once);
+        struct tu_builder *b = &set.b[1];
+        uint32_t first = tu_wait(b, 0, 0, 1, at_once), second = tu_wait(b, 0, 1, 1, at_once);
+        struct tu_ref twice[] = {tu_arrived(first, 0, 1), tu_arrived(first, 0, 1)};
+        tu_reduce(b, tu_scratch(0, 1), twice, 2, after(first));
+        tu_copy(b, tu_scratch(1, 1), twice[0],
+                (struct tu_after){first, last_needs_second ? second : TU_NO_STEP});
+        finish(&set);
+        cr_assert_eq(step_of(&set, 1, 0)->users, 2);
+        if (last_needs_second)
+            expect_wrong(&set, "rank 0 step 1 (WRITE to 1, use 1): deadlock with 1 slots",
+                         "needs a slot, which is not free before rank 1 step 3 (COPY)");
+        else
+            expect_right(&set);
         end(&set);
     }
 }
@@ -634,6 +827,9 @@ Test(boards, uses_at_a_rank_that_does_not_read, .timeout = 10) {
     cr_assert_eq(set.plan[1]->skips, 1);
     set.plan[1]->skip[0].use = 0;
     expect_wrong(&set, "rank 1", "use 1 of the board of 0 is neither waited for nor listed");
+    set.plan[1]->skip[0].use = 1;
+    set.plan[1]->skips = 2; /* reads no further than the first one */
+    expect_wrong(&set, "rank 1", "lists 2 skips instead of 1");
     end(&set);
     build_skipping(&set, 2);
     expect_wrong(&set, "rank 2", "states 2 uses of the board of rank 0, which has 3");

@@ -116,7 +116,8 @@ static void append_users(struct random_set *set, struct tu_builder *b, uint32_t 
         after.a = held[i];
         uint32_t block = b->plan.scratch_blocks++;
         tu_copy(b, tu_scratch(block, 1), tu_arrived(held[i], 0, 1), after);
-        held[i] = held[--*n_held];
+        if (left == 0 || pick(set, 3) > 0) /* else there will be another */
+            held[i] = held[--*n_held];
     }
 }
 

@@ -100,13 +100,12 @@ tutti_status tutti_host(tutti_host_info *info) {
 
 /* ---- window memory --------------------------------------------------------------------------- */
 
-/* Consecutive ranks share a node. */
-static tutti_status make_nodes(uint32_t ranks, uint32_t per_node, struct tu_nodes **nodes) {
+static tutti_status spread(uint32_t ranks, uint32_t over, struct tu_nodes **nodes) {
     uint32_t *label = tu_alloc(0, ranks, sizeof *label);
     if (!label)
         return TUTTI_ERR_MEMORY;
     for (uint32_t r = 0; r < ranks; r++)
-        label[r] = r / per_node;
+        label[r] = (uint32_t)((uint64_t)r * over / ranks);
     tutti_status status = tu_nodes_make(label, ranks, nodes);
     free(label);
     return status;
@@ -152,15 +151,15 @@ static tutti_status fill_window(const struct tu_nodes *nodes, const struct tu_co
     return TUTTI_OK;
 }
 
-tutti_status tutti_window(int ranks, int ranks_per_node, tutti_window_info *info) {
+tutti_status tutti_window(int ranks, int nodes, tutti_window_info *info) {
     struct tu_env env;
-    struct tu_nodes *nodes = NULL;
-    if (!info || info->size != sizeof *info || ranks < 1 || ranks_per_node < 1)
+    struct tu_nodes *shape = NULL;
+    if (!info || info->size != sizeof *info || nodes < 1 || ranks < nodes)
         return TUTTI_ERR_ARG;
     load(&env);
-    tutti_status status = make_nodes((uint32_t)ranks, (uint32_t)ranks_per_node, &nodes);
+    tutti_status status = spread((uint32_t)ranks, (uint32_t)nodes, &shape);
     if (!status)
-        status = fill_window(nodes, &env.config, info);
-    tu_nodes_free(nodes);
+        status = fill_window(shape, &env.config, info);
+    tu_nodes_free(shape);
     return status;
 }

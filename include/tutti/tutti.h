@@ -337,10 +337,10 @@ typedef struct tutti_host_info {
 TUTTI_API tutti_status tutti_host(tutti_host_info *info);
 
 /*
- * What a rank's window holds in a job of `ranks` ranks, of which `ranks_per_node` consecutive ones
- * share a node, with the environment's knobs: the rank that needs most. Set `size` first. Lines and
- * cells are there from the start of a communicator; slots come with the first call that needs them,
- * and stay for the next communicator. ARG for a number below 1; MEMORY.
+ * What a rank's window holds in a job of `ranks` ranks, placed in order and evenly on `nodes` nodes,
+ * with the environment's knobs: the rank that needs most. Set `size` first. Lines and cells are there
+ * from the start of a communicator; slots come with the first call that needs them, and stay for the
+ * next communicator. ARG for a number below 1 or more nodes than ranks; MEMORY.
  */
 typedef struct tutti_window_info {
     size_t size;
@@ -353,7 +353,7 @@ typedef struct tutti_window_info {
     uint64_t board_bytes;   /* slots of its board; 0: alone on the node */
     uint64_t scratch_bytes; /* node scratch; 0: alone on the node */
 } tutti_window_info;
-TUTTI_API tutti_status tutti_window(int ranks, int ranks_per_node, tutti_window_info *info);
+TUTTI_API tutti_status tutti_window(int ranks, int nodes, tutti_window_info *info);
 
 #ifdef __cplusplus
 }

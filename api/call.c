@@ -163,11 +163,12 @@ uint32_t tu_progress(tutti_job *job) {
 
 /* ---- waiting ---- */
 
-static bool idle(tutti_job *job) {
+/* After a pass. True if it is time to look at what is slow to look at. */
+static bool wait_a_bit(tutti_job *job, bool moved) {
     const struct tu_hooks *hooks = job->env.hooks;
     if (hooks && hooks->idle)
-        return hooks->idle(hooks->context);
-    return tu_wait_step(&job->waiter);
+        return !moved && hooks->idle(hooks->context);
+    return moved ? tu_wait_moved(&job->waiter) : tu_wait_step(&job->waiter);
 }
 
 tutti_status tu_call_wait(tutti_job *job, struct tu_call *call) {
@@ -175,12 +176,9 @@ tutti_status tu_call_wait(tutti_job *job, struct tu_call *call) {
     if (call->state == TU_CALL_DONE)
         return call->status;
     tu_wait_begin(&job->waiter);
-    while (call->state != TU_CALL_DONE) {
-        if (tu_progress(job))
-            tu_wait_moved(&job->waiter);
-        else if (idle(job))
+    while (call->state != TU_CALL_DONE)
+        if (wait_a_bit(job, tu_progress(job) != 0) && call->state != TU_CALL_DONE)
             tu_watch(job, call);
-    }
     return call->status;
 }
 

@@ -21,13 +21,19 @@ static const char *loss_text(enum tu_loss how) {
     }
 }
 
+/* A rank may have done its part before it died: what has arrived counts before the loss does. */
+static void dead(tutti_job *job, uint32_t rank, const char *how) {
+    tu_progress(job);
+    tu_rank_lost(job, rank, TUTTI_ERR_DEAD, how);
+}
+
 static void watch_losses(tutti_job *job) {
     uint32_t rank;
     enum tu_loss how;
     while (job->boot->ops->lost(job->boot, &rank, &how))
-        tu_rank_lost(job, rank, TUTTI_ERR_DEAD, loss_text(how));
+        dead(job, rank, loss_text(how));
     while (tu_topology_died(job->topology, &rank))
-        tu_rank_lost(job, rank, TUTTI_ERR_DEAD, "died, as the process table says");
+        dead(job, rank, "died, as the process table says");
 }
 
 /* Ranks that the call waits for, without duplicates. A call that waits for its bank waits for those

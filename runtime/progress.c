@@ -1,4 +1,4 @@
-/* The one waiting place, and what runs while waiting. */
+/* The one waiting place. */
 #include "runtime/progress.h"
 
 #include <sched.h>
@@ -106,58 +106,4 @@ bool tu_wait_moved(struct tu_waiter *waiter) {
 
 uint64_t tu_wait_elapsed_ns(const struct tu_waiter *waiter) {
     return waiter->begun_ns ? waiter->now_ns - waiter->begun_ns : 0;
-}
-
-/* ---- what runs while waiting --------------------------------------------------------------- */
-
-tutti_status tu_progress_add(struct tu_env *env, struct tu_progress *progress, tu_progress_fn *fn,
-                             void *context) {
-    if (progress->entries == TU_PROGRESS_MAX) {
-        return tu_fail(env, TUTTI_ERR_LIMIT, "more than %d functions run while waiting",
-                       TU_PROGRESS_MAX);
-    }
-    progress->entry[progress->entries].fn = fn;
-    progress->entry[progress->entries].context = context;
-    progress->entries++;
-    return TUTTI_OK;
-}
-
-static void close_gaps(struct tu_progress *progress) {
-    int kept = 0;
-
-    for (int i = 0; i < progress->entries; i++) {
-        if (progress->entry[i].fn) {
-            progress->entry[kept++] = progress->entry[i];
-        }
-    }
-    progress->entries = kept;
-}
-
-void tu_progress_remove(struct tu_progress *progress, tu_progress_fn *fn, void *context) {
-    for (int i = 0; i < progress->entries; i++) {
-        if (progress->entry[i].fn == fn && progress->entry[i].context == context) {
-            progress->entry[i].fn = NULL;
-            break;
-        }
-    }
-    if (!progress->running) {
-        close_gaps(progress);
-    }
-}
-
-int tu_progress_all(struct tu_progress *progress) {
-    int moved = 0, entries = progress->entries;
-
-    if (progress->running) {
-        return 0;
-    }
-    progress->running = true;
-    for (int i = 0; i < entries; i++) {
-        if (progress->entry[i].fn) { /* those before it may have removed it */
-            moved += progress->entry[i].fn(progress->entry[i].context);
-        }
-    }
-    progress->running = false;
-    close_gaps(progress);
-    return moved;
 }

@@ -1,5 +1,5 @@
 /*
- * The one waiting place, and what higher floors register to be run while waiting. A wait goes through
+ * The one waiting place. A wait goes through
  * three stages: it spins for a bounded number of polls, then yields its core, then, after a
  * millisecond in which nothing moved, sleeps. Sleeps are bounded slices, after each of which the
  * caller polls again: so no wake-up can be lost, and writers need no fence on their fast path.
@@ -66,31 +66,5 @@ bool tu_wait_moved(struct tu_waiter *waiter);
  * How long this wait lasts, for deadlines: counted from the end of its first spinning, and 0 before.
  */
 uint64_t tu_wait_elapsed_ns(const struct tu_waiter *waiter);
-
-/* ---- what runs while waiting --------------------------------------------------------------- */
-
-/* Moves what can be moved without blocking; returns how many things moved. */
-typedef int tu_progress_fn(void *context);
-
-enum { TU_PROGRESS_MAX = 16 };
-
-struct tu_progress {
-    struct {
-        tu_progress_fn *fn; /* NULL: removed while running */
-        void *context;
-    } entry[TU_PROGRESS_MAX];
-    int entries;
-    bool running;
-};
-
-/* TUTTI_ERR_LIMIT if all places are taken. May be called while running: the new one runs next time. */
-tutti_status tu_progress_add(struct tu_env *env, struct tu_progress *progress, tu_progress_fn *fn,
-                             void *context);
-
-/* May be called while running, also by the function itself. Unknown pairs are ignored. */
-void tu_progress_remove(struct tu_progress *progress, tu_progress_fn *fn, void *context);
-
-/* Runs all in the order of adding; 0 at once if it is running already (a function that waits). */
-int tu_progress_all(struct tu_progress *progress);
 
 #endif

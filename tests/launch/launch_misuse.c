@@ -147,7 +147,10 @@ static void deadline(struct ranks *ranks) {
     SUCCEED(tutti_comm_dup(ranks->world, &comm));
     if (ranks->rank == 0)
         sleep(3);
-    tutti_status status = tutti_barrier(comm);
+    tutti_status status = TUTTI_OK;
+    /* the messages of the others are there: rank 0's first barrier may succeed */
+    for (int i = 0; i < 3 && status == TUTTI_OK; i++)
+        status = tutti_barrier(comm);
     REQUIRE(status == TUTTI_ERR_TIMEOUT, "%s", tutti_status_string(status));
     if (ranks->rank == 1)
         says(ranks, "rank 0");

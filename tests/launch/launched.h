@@ -48,6 +48,7 @@ static inline int launched_main(int argc, char **argv, const struct launched_tes
     all.rank = tutti_rank(all.world);
     all.size = tutti_size(all.world);
     tests->run(ranks);
+    printf("ok %d\n", all.rank);
     if (all.job)
         SUCCEED(tutti_finalize(all.job));
     return 0;

@@ -1,4 +1,4 @@
-/* The waiting place: stages, their cost, and looks at what is slow; and what runs while waiting. */
+/* The waiting place: stages, their cost, and looks at what is slow. */
 #include <criterion/criterion.h>
 #include <signal.h>
 #include <sys/resource.h>
@@ -202,73 +202,4 @@ Test(wait, signals_end_only_a_slice, .timeout = 10) {
     setitimer(ITIMER_REAL, &never, NULL);
     cr_expect_eq(w.stage, TU_WAIT_SLEEP);
     cr_expect_geq(tu_wait_elapsed_ns(&w), 40 * ms);
-}
-
-/* ---- what runs while waiting --------------------------------------------------------------- */
-
-struct counter {
-    struct tu_progress *progress;
-    struct counter *removes; /* takes this one out while running */
-    int runs, moves;
-};
-
-static int count(void *context) {
-    struct counter *counter = context;
-
-    counter->runs++;
-    if (counter->removes) {
-        tu_progress_remove(counter->progress, count, counter->removes);
-    }
-    return counter->moves + tu_progress_all(counter->progress);
-}
-
-Test(progress, runs_all_and_adds_up, .timeout = 10) {
-    struct capture *c = capture_open();
-    struct tu_progress progress = {0};
-    struct counter a = {&progress, NULL, 0, 2}, b = {&progress, NULL, 0, 3};
-
-    cr_expect_eq(tu_progress_all(&progress), 0);
-    cr_assert_eq(tu_progress_add(&c->env, &progress, count, &a), TUTTI_OK);
-    cr_assert_eq(tu_progress_add(&c->env, &progress, count, &b), TUTTI_OK);
-    cr_expect_eq(tu_progress_all(&progress), 5, "and a nested run is none");
-    tu_progress_remove(&progress, count, &a);
-    tu_progress_remove(&progress, count, &a);
-    cr_expect_eq(tu_progress_all(&progress), 3);
-    cr_expect_eq(a.runs, 1);
-    cr_expect_eq(b.runs, 2);
-    free(c);
-}
-
-Test(progress, removal_while_running, .timeout = 10) {
-    struct capture *c = capture_open();
-    struct tu_progress progress = {0};
-    struct counter a = {&progress, &a, 0, 1}, b = {&progress, NULL, 0, 1},
-                   d = {&progress, NULL, 0, 1};
-
-    tu_progress_add(&c->env, &progress, count, &a); /* removes itself */
-    tu_progress_add(&c->env, &progress, count, &b);
-    tu_progress_add(&c->env, &progress, count, &d);
-    cr_expect_eq(tu_progress_all(&progress), 3);
-    cr_expect_eq(tu_progress_all(&progress), 2);
-    cr_expect_eq(a.runs, 1);
-    b.removes = &d; /* removes the one after it */
-    cr_expect_eq(tu_progress_all(&progress), 1);
-    cr_expect_eq(d.runs, 2);
-    cr_expect_eq(progress.entries, 1);
-    free(c);
-}
-
-Test(progress, places_are_limited, .timeout = 10) {
-    struct capture *c = capture_open();
-    struct tu_progress progress = {0};
-    struct counter counter[TU_PROGRESS_MAX + 1] = {0};
-
-    for (int i = 0; i < TU_PROGRESS_MAX; i++) {
-        cr_assert_eq(tu_progress_add(&c->env, &progress, count, &counter[i]), TUTTI_OK);
-    }
-    cr_expect_eq(tu_progress_add(&c->env, &progress, count, &counter[TU_PROGRESS_MAX]),
-                 TUTTI_ERR_LIMIT);
-    tu_progress_remove(&progress, count, &counter[5]);
-    cr_expect_eq(tu_progress_add(&c->env, &progress, count, &counter[TU_PROGRESS_MAX]), TUTTI_OK);
-    free(c);
 }

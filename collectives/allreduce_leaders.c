@@ -83,6 +83,8 @@ tutti_status tu_allreduce_leaders(const struct tu_shape *shape, struct tu_plan *
 
     tu_builder_init(&b, "leaders", shape->rank, nodes->ranks, nodes->nodes);
     b.plan.replicate = true;
+    b.plan.message_blocks = nodes->nodes / 2; /* of leaders, in the last round */
+    b.plan.share_blocks = nodes->lanes > 1;   /* of nodes of several ranks */
     for (uint32_t i = 0; leader && i < nodes->nodes; i++)
         leader[i] = tu_lane_member(nodes, 0, i);
     if (!leader)

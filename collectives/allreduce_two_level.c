@@ -132,6 +132,7 @@ tutti_status tu_allreduce_two_level(const struct tu_shape *shape, struct tu_plan
 
     tu_builder_init(&b, "two_level", shape->rank, nodes->ranks, nodes->lanes * nodes->nodes);
     b.plan.wrap = nodes->nodes;
+    b.plan.share_blocks = nodes->lanes > 1 ? b.plan.blocks : 0; /* also of ranks that are alone */
     if (open_two_level(&two_level, shape))
         steps(&b, &two_level);
     else

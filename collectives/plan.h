@@ -93,8 +93,10 @@ struct tu_plan {
     bool left_fold;          /* ((x0 op x1) op x2) ... */
     uint32_t scratch_blocks; /* private scratch, blocks like those of the slice, from block 0 */
     uint32_t node_run;       /* node scratch: blocks per node member, 0: none is used */
-    uint32_t message_blocks; /* longest range of a WRITE or WAIT on an edge (tu_plan_finish) */
-    uint32_t share_blocks; /* longest range of a SHARE, or of a WAIT on a board (tu_plan_finish) */
+    /* Longest range of a WRITE or WAIT on an edge, and of a SHARE or WAIT on a board, of any rank:
+       the vector is cut by them, so they are the same on all. tu_plan_finish() finds those of this
+       rank; a generator whose ranks differ sets them before. */
+    uint32_t message_blocks, share_blocks;
     uint32_t steps, refs, channels, skips;
     struct tu_step *step;
     struct tu_ref *ref;

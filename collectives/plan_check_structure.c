@@ -67,10 +67,10 @@ static bool longest_are_right(struct tu_proof *proof, const struct tu_plan *plan
         uint32_t *longest = kind == TU_EDGE_IN || kind == TU_EDGE_OUT ? &message : &share;
         *longest = *longest < step->n ? step->n : *longest;
     }
-    if (plan->message_blocks != message || plan->share_blocks != share)
-        return tu_proof_fail_rank(
-            proof, plan->rank, "states longest messages of %u and %u blocks instead of %u and %u",
-            plan->message_blocks, plan->share_blocks, message, share);
+    if (plan->message_blocks < message || plan->share_blocks < share)
+        return tu_proof_fail_rank(proof, plan->rank,
+                                  "states longest messages of %u and %u blocks, but has %u and %u",
+                                  plan->message_blocks, plan->share_blocks, message, share);
     return true;
 }
 
@@ -90,6 +90,12 @@ static bool head_is_right(struct tu_proof *proof, uint32_t rank) {
         plan->replicate != zero->replicate || plan->in_order != zero->in_order ||
         plan->left_fold != zero->left_fold)
         return tu_proof_fail_rank(proof, rank, "blocks, wrap or claims are not those of rank 0");
+    if (plan->message_blocks != zero->message_blocks || plan->share_blocks != zero->share_blocks)
+        return tu_proof_fail_rank(proof, rank,
+                                  "states longest messages of %u and %u blocks, rank 0 of %u and "
+                                  "%u: they would cut the vector in different places",
+                                  plan->message_blocks, plan->share_blocks, zero->message_blocks,
+                                  zero->share_blocks);
     if (plan->node_run != mate->node_run)
         return tu_proof_fail_rank(proof, rank, "%u node blocks per member, rank %u says %u",
                                   plan->node_run, mate->rank, mate->node_run);

@@ -52,7 +52,7 @@ static bool is_waited(const struct tu_plan *plan, uint32_t c, uint32_t use) {
 
 /* What tu_plan_finish() makes, again, so that a mutation is wrong in one thing only. */
 static void finish_again(struct tu_plan *plan) {
-    plan->skips = plan->message_blocks = plan->share_blocks = 0;
+    plan->skips = 0;
     for (uint32_t s = 0; s < plan->steps; s++) {
         struct tu_step *step = &plan->step[s];
         step->users = 0;

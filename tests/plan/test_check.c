@@ -283,8 +283,12 @@ Test(exchange, users, .timeout = 10) {
     step_of(&set, 1, 2)->users = 2;
     expect_wrong(&set, "rank 1 step 2", "states 2 users");
     step_of(&set, 1, 2)->users = 1;
-    set.plan[1]->message_blocks = 0;
-    expect_wrong(&set, "rank 1", "longest messages");
+    for (uint32_t r = 0; r < 3; r++)
+        set.plan[r]->message_blocks = 0;
+    expect_wrong(&set, "rank 0", "states longest messages of 0 and 0 blocks, but has 1");
+    set.plan[0]->message_blocks = 1;
+    set.plan[1]->message_blocks = 5;
+    expect_wrong(&set, "rank 1", "they would cut the vector in different places");
     end(&set);
 }
 
@@ -617,6 +621,7 @@ Test(ranges, buffers_of_a_broadcast, .timeout = 10) {
     begin(&set, TU_BCAST, 2, false, 1);
     struct tu_ref piece = tu_dst(0, 1);
     tu_write(&set.b[0], 1, 0, 1, &piece, 1, at_once);
+    tu_wait(&set.b[1], 0, 0, 1, at_once);
     finish(&set);
     expect_wrong(&set, "rank 0 step 0", "names the target, which it does not have");
     end(&set);

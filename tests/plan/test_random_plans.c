@@ -127,6 +127,7 @@ static void build_rank(struct random_set *set, uint32_t rank) {
 
     tu_builder_init(&b, "random", rank, set->ranks, MOST_STEPS);
     b.plan.replicate = true;
+    b.plan.message_blocks = b.plan.share_blocks = 1; /* also of ranks that have none */
     for (uint32_t i = 0; i < set->todo[rank].steps; i++) {
         append(set, &b, rank, i, &shares);
         if (set->todo[rank].step[i].kind == TU_WAIT && pick(set, 2) == 0)

@@ -163,8 +163,7 @@ uint32_t tu_progress(tutti_job *job) {
 
 /* ---- waiting ---- */
 
-/* After a pass. True if it is time to look at what is slow to look at. */
-static bool wait_a_bit(tutti_job *job, bool moved) {
+bool tu_wait_a_bit(tutti_job *job, bool moved) {
     const struct tu_hooks *hooks = job->env.hooks;
     if (hooks && hooks->idle)
         return !moved && hooks->idle(hooks->context);
@@ -177,7 +176,7 @@ tutti_status tu_call_wait(tutti_job *job, struct tu_call *call) {
         return call->status;
     tu_wait_begin(&job->waiter);
     while (call->state != TU_CALL_DONE)
-        if (wait_a_bit(job, tu_progress(job) != 0) && call->state != TU_CALL_DONE)
+        if (tu_wait_a_bit(job, tu_progress(job) != 0) && call->state != TU_CALL_DONE)
             tu_watch(job, call);
     return call->status;
 }

@@ -1,5 +1,4 @@
 /* Beginning and end of a job. */
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -196,9 +195,9 @@ tutti_status tutti_init(const tutti_options *options, tutti_job **job) {
 /* Everything that this rank sent has arrived, so that its peers can go on without it. */
 static void drain(tutti_job *job) {
     uint64_t end = tu_now_ns() + DRAIN_TIMEOUT_MS * UINT64_C(1000000);
+    tu_wait_begin(&job->waiter);
     while (job->wire && !job->wire->ops->drained(job->wire)) {
-        if (job->wire->ops->poll(job->wire) == 0)
-            sched_yield();
+        tu_wait_a_bit(job, job->wire->ops->poll(job->wire) > 0);
         if (tu_now_ns() > end) {
             tu_log(&job->env, TU_LOG_WARN, "finalize: messages are still under way after %d ms",
                    DRAIN_TIMEOUT_MS);

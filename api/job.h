@@ -148,6 +148,8 @@ tutti_status tu_call_prepare(struct tu_call *call);
 void tu_call_start(struct tu_call *call);
 /* One pass over everything under way; returns how much moved. */
 uint32_t tu_progress(tutti_job *job);
+/* After a pass that moved something or not. True if it is time to look at what is slow to look at. */
+bool tu_wait_a_bit(tutti_job *job, bool moved);
 /* Waits until the call is done; returns its status. */
 tutti_status tu_call_wait(tutti_job *job, struct tu_call *call);
 /* Ends all calls of a comm with this status. */

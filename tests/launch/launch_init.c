@@ -10,8 +10,7 @@
 
 int main(int argc, char **argv) {
     char error[1024] = "";
-    tutti_options options = {
-        .size = sizeof options, .error = error, .error_bytes = sizeof error};
+    tutti_options options = {.size = sizeof options, .error = error, .error_bytes = sizeof error};
     tutti_job *untouched = (tutti_job *)&options, *job = untouched;
     if (argc != 3)
         return 2;

@@ -133,8 +133,9 @@ static void killed(struct ranks *ranks) {
     tutti_status status = TUTTI_OK;
     for (int i = 0; i < 3 && status == TUTTI_OK; i++)
         status = tutti_allreduce(&x, &y, 1, TUTTI_F32, TUTTI_SUM, ranks->world);
-    REQUIRE(status == TUTTI_ERR_DEAD || status == TUTTI_ERR_UNREACHABLE, "%s",
-            tutti_status_string(status));
+    /* a call that had all it needed succeeds; then the next one finds the comm ruined */
+    REQUIRE(status == TUTTI_ERR_DEAD || status == TUTTI_ERR_UNREACHABLE || status == TUTTI_ERR_COMM,
+            "%s", tutti_status_string(status));
     snprintf(name, sizeof name, "rank %d (", victim);
     says(ranks, name);
     tutti_finalize(ranks->job);
@@ -151,8 +152,9 @@ static void deadline(struct ranks *ranks) {
     /* the messages of the others are there: rank 0's first barrier may succeed */
     for (int i = 0; i < 3 && status == TUTTI_OK; i++)
         status = tutti_barrier(comm);
-    REQUIRE(status == TUTTI_ERR_TIMEOUT, "%s", tutti_status_string(status));
-    if (ranks->rank == 1)
+    REQUIRE(status == TUTTI_ERR_TIMEOUT || (ranks->rank == 0 && status == TUTTI_ERR_COMM), "%s",
+            tutti_status_string(status));
+    if (ranks->rank == 1 && ranks->size <= 3) /* then all wait for rank 0 itself */
         says(ranks, "rank 0");
     sleep(4); /* the process must not end before rank 0 has seen it */
     tutti_finalize(ranks->job);

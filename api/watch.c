@@ -21,9 +21,14 @@ static const char *loss_text(enum tu_loss how) {
     }
 }
 
-/* A rank may have done its part before it died: what has arrived counts before the loss does. */
+/*
+ * What a rank did before it died counts before its loss does: its part of the calls under way, and its
+ * poison (a survivor of another loss may have given up and ended since; then that other loss is to
+ * be named). Both were stored before the process ended.
+ */
 static void dead(tutti_job *job, uint32_t rank, const char *how) {
     tu_progress(job);
+    tu_poison_check(job);
     tu_rank_lost(job, rank, TUTTI_ERR_DEAD, how);
 }
 

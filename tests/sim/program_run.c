@@ -1,0 +1,252 @@
+/* Running a random program on one rank, and checking what comes out. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/sim/program.h"
+#include "tests/sim/random.h"
+
+enum { GUARD = 32, GUARD_BYTE = 0xa5, UNSET_BYTE = 0x5a, SCRIBBLE = 0xee };
+
+/* A call under way; afterwards its buffers, which nobody may touch any more. */
+struct under_way {
+    struct op *op;
+    uint32_t number;
+    tutti_request request;
+    bool in_place;
+    uint8_t *memory, *source, *target;
+    size_t memory_bytes, bytes;
+};
+
+struct runner {
+    struct sim_rank *rank;
+    struct program *program;
+    tutti_job *job;
+    tutti_comm *comm[PROGRAM_COMMS];
+    struct under_way call[PROGRAM_OPS];
+    uint32_t calls;
+    struct under_way *open[PROGRAM_OUTSTANDING];
+    uint32_t opens;
+};
+
+static uint32_t draw(struct runner *r, uint32_t below) {
+    return sim_below(&r->rank->random, below);
+}
+
+static void nap(struct runner *r) {
+    if (sim_chance(&r->rank->random, r->program->naps))
+        sim_sleep(r->rank, sim_random(&r->rank->random) % r->program->nap_ns);
+}
+
+static void expect_ok(struct runner *r, tutti_status status, const char *what, uint32_t number) {
+    if (status != TUTTI_OK)
+        sim_fail(r->rank, "op %u: %s: %s: %s", number, what, tutti_status_string(status),
+                 tutti_last_error(r->job));
+}
+
+/* ---- buffers ---- */
+
+/* Guards all around, source and target at odd addresses. */
+static void make_buffers(struct runner *r, struct under_way *call) {
+    struct op *op = call->op;
+    size_t gap = GUARD + draw(r, 9), bytes = op->count * tutti_type_size(op->values.type);
+
+    call->bytes = op->call == TUTTI_CALL_BARRIER ? 0 : bytes;
+    call->memory_bytes = 3 * gap + 2 * call->bytes;
+    call->memory = malloc(call->memory_bytes);
+    memset(call->memory, GUARD_BYTE, call->memory_bytes);
+    call->source = call->memory + gap;
+    call->target = call->source + call->bytes + gap;
+    memset(call->target, UNSET_BYTE, call->bytes);
+    call->in_place = op->call == TUTTI_CALL_ALLREDUCE && draw(r, 2);
+    bool contributes = op->call == TUTTI_CALL_ALLREDUCE || (int)r->rank->rank == op->root;
+    if (op->call == TUTTI_CALL_BARRIER || !contributes)
+        return;
+    bool target = call->in_place || op->call == TUTTI_CALL_BCAST;
+    values_fill(&op->values, r->rank->rank, target ? call->target : call->source, op->count);
+}
+
+static bool filled(const uint8_t *from, const uint8_t *to, uint8_t byte) {
+    while (from < to && *from == byte)
+        from++;
+    return from == to;
+}
+
+static void check_guards(struct runner *r, const struct under_way *call) {
+    const uint8_t *source_end = call->source + call->bytes,
+                  *target_end = call->target + call->bytes;
+
+    if (!filled(call->memory, call->source, GUARD_BYTE) ||
+        !filled(source_end, call->target, GUARD_BYTE) ||
+        !filled(target_end, call->memory + call->memory_bytes, GUARD_BYTE))
+        sim_fail(r->rank, "op %u wrote outside its buffers", call->number);
+    bool separate = call->op->call == TUTTI_CALL_ALLREDUCE && !call->in_place;
+    bool same = separate
+                    ? values_equal(&call->op->values, r->rank->rank, call->source, call->op->count)
+                    : filled(call->source, source_end, GUARD_BYTE);
+    if (!same)
+        sim_fail(r->rank, "op %u changed its source", call->number);
+}
+
+/* The first one who has the result looks whether it is right; all others, for the same bits. */
+static void check_result(struct runner *r, const struct under_way *call) {
+    struct op *op = call->op;
+    size_t wrong = 0;
+
+    if (call->bytes == 0)
+        return;
+    if (op->result) {
+        if (memcmp(op->result, call->target, call->bytes) != 0)
+            sim_fail(r->rank, "op %u: other bits than on another rank", call->number);
+        return;
+    }
+    bool right =
+        op->call == TUTTI_CALL_BCAST
+            ? values_equal(&op->values, (uint32_t)op->root, call->target, op->count)
+            : values_reduced(&op->values, r->program->ranks, call->target, op->count, &wrong);
+    if (!right)
+        sim_fail(r->rank, "op %u: element %zu of %zu is wrong", call->number, wrong, op->count);
+    op->result = malloc(call->bytes);
+    memcpy(op->result, call->target, call->bytes);
+}
+
+/* The buffers belong to the program again, which uses them for something else. */
+static void reuse_buffers(struct runner *r, struct under_way *call) {
+    check_guards(r, call);
+    check_result(r, call);
+    memset(call->memory, SCRIBBLE, call->memory_bytes);
+}
+
+/* ---- completing ---- */
+
+static void complete(struct runner *r, uint32_t which) {
+    struct under_way *call = r->open[which];
+    tutti_status status = TUTTI_IN_PROGRESS;
+
+    for (uint32_t tests = draw(r, 2) ? 0 : draw(r, 40); tests && status == TUTTI_IN_PROGRESS;
+         tests--) {
+        status = tutti_test(r->job, &call->request);
+        sim_pause(r->rank);
+    }
+    if (status == TUTTI_IN_PROGRESS)
+        status = tutti_wait(r->job, &call->request);
+    expect_ok(r, status, "completing", call->number);
+    r->open[which] = r->open[--r->opens];
+    reuse_buffers(r, call);
+    nap(r);
+}
+
+static void complete_down_to(struct runner *r, uint32_t most) {
+    while (r->opens > most)
+        complete(r, draw(r, r->opens));
+}
+
+static void complete_comm(struct runner *r, uint32_t comm) {
+    for (uint32_t i = 0; i < r->opens;) {
+        uint32_t which = draw(r, r->opens);
+        which = r->open[which]->op->comm == comm ? which : i;
+        if (r->open[which]->op->comm == comm)
+            complete(r, which);
+        else
+            i++;
+    }
+}
+
+/* ---- starting ---- */
+
+static tutti_status blocking(const struct op *op, const void *source, void *target,
+                             tutti_comm *comm) {
+    switch (op->call) {
+    case TUTTI_CALL_BARRIER:
+        return tutti_barrier(comm);
+    case TUTTI_CALL_BCAST:
+        return tutti_bcast(target, op->count, op->values.type, op->root, comm);
+    default:
+        return tutti_allreduce(source, target, op->count, op->values.type, op->values.op, comm);
+    }
+}
+
+static tutti_status nonblocking(const struct op *op, const void *source, void *target,
+                                tutti_comm *comm, tutti_request *request) {
+    switch (op->call) {
+    case TUTTI_CALL_BARRIER:
+        return tutti_ibarrier(comm, request);
+    case TUTTI_CALL_BCAST:
+        return tutti_ibcast(target, op->count, op->values.type, op->root, comm, request);
+    default:
+        return tutti_iallreduce(source, target, op->count, op->values.type, op->values.op, comm,
+                                request);
+    }
+}
+
+static void start(struct runner *r, struct op *op, bool may_block) {
+    struct under_way *call = &r->call[r->calls++];
+    tutti_comm *comm = r->comm[op->comm];
+
+    call->op = op;
+    call->number = (uint32_t)(op - r->program->op);
+    make_buffers(r, call);
+    const void *source = call->in_place ? TUTTI_IN_PLACE : call->source;
+    void *target = call->bytes == 0 && draw(r, 2) ? NULL : call->target;
+    if (may_block && draw(r, 2)) {
+        expect_ok(r, blocking(op, source, target, comm), "blocking call", call->number);
+        reuse_buffers(r, call);
+    } else {
+        expect_ok(r, nonblocking(op, source, target, comm, &call->request), "nonblocking call",
+                  call->number);
+        r->open[r->opens++] = call;
+    }
+    nap(r);
+}
+
+/* Returns how many ops were done. */
+static uint32_t run_op(struct runner *r, uint32_t i) {
+    struct op *op = &r->program->op[i];
+
+    if (op->kind == OP_DUP) {
+        expect_ok(r, tutti_comm_dup(r->comm[op->comm], &r->comm[op->other]), "dup", i);
+    } else if (op->kind == OP_FREE) {
+        complete_comm(r, op->comm);
+        expect_ok(r, tutti_comm_free(r->comm[op->comm]), "free", i);
+    } else if (op->swap) {
+        bool swap = draw(r, 2);
+        complete_down_to(r, PROGRAM_OUTSTANDING - 2);
+        start(r, &op[swap ? 1 : 0], false);
+        start(r, &op[swap ? 0 : 1], false);
+        return 2;
+    } else {
+        complete_down_to(r, PROGRAM_OUTSTANDING - 1);
+        start(r, op, true);
+    }
+    return 1;
+}
+
+/* ---- the whole ---- */
+
+static void check_late_writes(struct runner *r) {
+    for (uint32_t i = 0; i < r->calls; i++) {
+        const struct under_way *call = &r->call[i];
+        if (!filled(call->memory, call->memory + call->memory_bytes, SCRIBBLE))
+            sim_fail(r->rank, "op %u wrote to its buffers after its end", call->number);
+        free(call->memory);
+    }
+}
+
+void program_run(struct sim_rank *rank, void *context) {
+    struct runner r = {.rank = rank, .program = context};
+    tutti_status status = sim_init(rank, &r.job);
+
+    if (status)
+        sim_fail(rank, "init: %s: %s", tutti_status_string(status), rank->log);
+    r.comm[0] = tutti_world(r.job);
+    for (uint32_t i = 0; i < r.program->ops;) {
+        i += run_op(&r, i);
+        if (draw(&r, 3) == 0)
+            complete_down_to(&r, draw(&r, PROGRAM_OUTSTANDING));
+    }
+    complete_down_to(&r, 0);
+    status = sim_finalize(rank);
+    if (status)
+        sim_fail(rank, "finalize: %s: %s", tutti_status_string(status), rank->log);
+    check_late_writes(&r);
+}

@@ -1,0 +1,125 @@
+/* main() of the benchmark, and what its parts share: failing, and calls over all ranks. */
+#include "apps/bench.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+double bench_now(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
+_Noreturn void bench_fail(const struct bench_world *world, const char *format, ...) {
+    char text[1200];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    fprintf(stderr, "%s: rank %d: %s\n", world->backend->program, world->rank, text);
+    exit(1);
+}
+
+/* ---- over all ranks ---- */
+
+void bench_barrier(struct bench_world *world) {
+    if (world->backend->barrier(world))
+        bench_fail(world, "barrier: %s", world->backend->error(world));
+}
+
+double bench_max(struct bench_world *world, double value) {
+    double most = value;
+    if (world->backend->allreduce(world, &value, &most, 1, BENCH_F64, BENCH_MAX))
+        bench_fail(world, "allreduce of a time: %s", world->backend->error(world));
+    return most;
+}
+
+static void combine(struct bench_world *world, int64_t *word, size_t words, enum bench_op op) {
+    int64_t *result = malloc(words * sizeof *result);
+    if (!result)
+        bench_fail(world, "no memory for %zu words", words);
+    if (world->backend->allreduce(world, word, result, words, BENCH_I64, op))
+        bench_fail(world, "allreduce of %zu words: %s", words, world->backend->error(world));
+    memcpy(word, result, words * sizeof *result);
+    free(result);
+}
+
+void bench_sum_words(struct bench_world *world, int64_t *word, size_t words) {
+    combine(world, word, words, BENCH_SUM);
+}
+
+void bench_max_words(struct bench_world *world, int64_t *word, size_t words) {
+    combine(world, word, words, BENCH_MAX);
+}
+
+/* ---- the run ---- */
+
+/* Launchers tell the rank before the library can. */
+static bool may_be_rank0(void) {
+    static const char *const variable[] = {"PMIX_RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK"};
+    for (size_t i = 0; i < sizeof variable / sizeof *variable; i++) {
+        const char *rank = getenv(variable[i]);
+        if (rank && *rank)
+            return strcmp(rank, "0") == 0;
+    }
+    return true;
+}
+
+/* The core of each rank, or NULL if they are not pinned. */
+static int *gather_cpus(struct bench_world *world, bool pin) {
+    if (!pin)
+        return NULL;
+    int64_t *word = calloc((size_t)world->size, sizeof *word);
+    int *cpu = calloc((size_t)world->size, sizeof *cpu);
+    if (!word || !cpu)
+        bench_fail(world, "no memory for %d ranks", world->size);
+    word[world->rank] = world->cpu;
+    bench_sum_words(world, word, (size_t)world->size);
+    for (int r = 0; r < world->size; r++)
+        cpu[r] = (int)word[r];
+    free(word);
+    return cpu;
+}
+
+static void measure_sizes(struct bench_world *world, const struct bench_options *options,
+                          struct bench_report *report) {
+    bool once = options->call == BENCH_BARRIER;
+    for (size_t bytes = once ? 0 : options->min_bytes; bytes <= options->max_bytes;
+         bytes = bytes ? bytes * options->factor : bench_type_bytes(options->type)) {
+        struct bench_row row = {.bytes = bytes};
+        if (options->floor)
+            row.handoff_ns = bench_handoff_alone(world);
+        bench_measure(world, options, bytes, &row);
+        bench_report_row(report, &row);
+        if (once || bytes > SIZE_MAX / options->factor)
+            break;
+    }
+}
+
+int main(int argc, char **argv) {
+    struct bench_world world = {.backend = &bench_backend, .cpu = -1};
+    struct bench_options options;
+    struct bench_floor floor;
+    uint64_t used = 0;
+
+    bench_parse(argc, argv, may_be_rank0(), &options);
+    if (bench_backend.open(&world))
+        bench_fail(&world, "%s", bench_backend.error(&world));
+    bench_place(&world, options.pin);
+    int *cpu_of = gather_cpus(&world, options.pin);
+    bool with_floor = options.floor || options.call == BENCH_FLOOR;
+    if (with_floor)
+        bench_floor_alone(&world, &floor);
+    struct bench_report *report =
+        bench_report_open(&world, &options, with_floor ? &floor : NULL, cpu_of);
+    if (options.call != BENCH_FLOOR)
+        measure_sizes(&world, &options, report);
+    uint64_t window = bench_backend.window(&world, &used);
+    int status = bench_report_close(report, window, used);
+    free(cpu_of);
+    bench_backend.close(&world);
+    return status;
+}

@@ -92,7 +92,7 @@ struct tu_plan {
     bool in_order;           /* operands by rank, any bracketing */
     bool left_fold;          /* ((x0 op x1) op x2) ... */
     uint32_t scratch_blocks; /* private scratch, blocks like those of the slice, from block 0 */
-    uint32_t node_run;       /* node scratch: blocks per node member, 0: none is used */
+    uint32_t node_run; /* node scratch: blocks per node member, the same on all ranks; 0: none */
     /* Longest range of a WRITE or WAIT on an edge, and of a SHARE or WAIT on a board, of any rank:
        the vector is cut by them, so they are the same on all. tu_plan_finish() finds those of this
        rank; a generator whose ranks differ sets them before. */

@@ -47,7 +47,8 @@ static uint32_t space_limit(const struct tu_proof *proof, const struct tu_plan *
     if (space == TU_NODE)
         limit = (uint64_t)plan->node_run *
                 tu_node_size(proof->check->nodes, proof->check->nodes->node_of[plan->rank]);
-    if (!plan->replicate && limit > plan->blocks) /* numbers are places in the slice */
+    bool own = space == TU_SCRATCH && plan->replicate; /* else numbers are places in the slice */
+    if (!own && limit > plan->blocks)
         limit = plan->blocks;
     return limit < TU_NO_STEP ? (uint32_t)limit : TU_NO_STEP;
 }

@@ -78,8 +78,6 @@ static bool longest_are_right(struct tu_proof *proof, const struct tu_plan *plan
 
 static bool head_is_right(struct tu_proof *proof, uint32_t rank) {
     const struct tu_plan *plan = proof->plan[rank], *zero = proof->plan[0];
-    const struct tu_nodes *nodes = proof->check->nodes;
-    const struct tu_plan *mate = proof->plan[nodes->member[nodes->first[nodes->node_of[rank]]]];
 
     if (plan->rank != rank || plan->size != proof->ranks)
         return tu_proof_fail_rank(proof, rank, "the plan says rank %u of %u", plan->rank,
@@ -96,9 +94,9 @@ static bool head_is_right(struct tu_proof *proof, uint32_t rank) {
                                   "%u: they would cut the vector in different places",
                                   plan->message_blocks, plan->share_blocks, zero->message_blocks,
                                   zero->share_blocks);
-    if (plan->node_run != mate->node_run)
-        return tu_proof_fail_rank(proof, rank, "%u node blocks per member, rank %u says %u",
-                                  plan->node_run, mate->rank, mate->node_run);
+    if (plan->node_run != zero->node_run) /* cuts the vector, too */
+        return tu_proof_fail_rank(proof, rank, "%u node blocks per member, rank 0 says %u",
+                                  plan->node_run, zero->node_run);
     return true;
 }
 

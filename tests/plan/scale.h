@@ -18,7 +18,7 @@ enum {
     FULL_SAMPLES = 8,
     LARGE_SAMPLES = 4,
     RANDOM_SHAPES = 600,
-    RANDOM_PLANS = 8000,
+    RANDOM_PLANS = 5000,
     MUTATIONS_PER_CLASS = 40,
 #endif
 };

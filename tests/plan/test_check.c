@@ -947,6 +947,16 @@ Test(node_blocks, owners, .timeout = 10) {
     set.plan[1]->node_run = 1;
     expect_wrong(&set, "rank 1", "1 node blocks per member, rank 0 says 2");
     end(&set);
+
+    begin(&set, TU_ALLREDUCE, 2, true, 2); /* two members of two blocks, but two blocks in all */
+    for (uint32_t r = 0; r < 2; r++) {
+        set.b[r].plan.node_run = 2;
+        set.b[r].plan.replicate = true;
+    }
+    tu_copy(&set.b[0], tu_node(2, 1), tu_src(0, 1), at_once);
+    finish(&set);
+    expect_wrong(&set, "rank 0 step 0", "node blocks 2+1 are out of bounds");
+    end(&set);
 }
 
 /* A reader by reference reads a shared node block after its message came: only what the writer knows

@@ -161,6 +161,21 @@ static void deadline(struct ranks *ranks) {
     ranks->job = NULL;
 }
 
+/* Where shared memory has room for lines only: a large call says so, small ones go on. */
+static void no_room(struct ranks *ranks) {
+    enum { COUNT = 1 << 18 };
+    static float x[COUNT], y[COUNT];
+    float one = 1, sum;
+    for (int i = 0; i < 2; i++) {
+        y[0] = 9;
+        ANSWERS(tutti_allreduce(x, y, COUNT, TUTTI_F32, TUTTI_SUM, ranks->world), TUTTI_ERR_MEMORY,
+                says(ranks, "/dev/shm"));
+        REQUIRE(y[0] == 9, "a rejected call touched its target");
+        SUCCEED(tutti_allreduce(&one, &sum, 1, TUTTI_F32, TUTTI_SUM, ranks->world));
+        REQUIRE(sum == (float)ranks->size, "the small sum is %g", (double)sum);
+    }
+}
+
 int main(int argc, char **argv) {
     static const struct launched_test tests[] = {{"arguments", arguments},
                                                  {"requests", requests},
@@ -170,6 +185,7 @@ int main(int argc, char **argv) {
                                                  {"rejected_on_one", rejected_on_one},
                                                  {"killed", killed},
                                                  {"deadline", deadline},
+                                                 {"no_room", no_room},
                                                  {0}};
     return launched_main(argc, argv, tests);
 }

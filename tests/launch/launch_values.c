@@ -149,27 +149,40 @@ static void bits(struct ranks *ranks) {
     }
 }
 
-static void broadcasts(struct ranks *ranks) {
-    static const size_t count[] = {0, 1, 2, 7, 1023, 40000, (1 << 20) + 3};
-    int32_t *buffer = malloc(((1 << 20) + 4) * sizeof *buffer);
+static void broadcast(struct ranks *ranks, int32_t *buffer, size_t count, int root) {
+    for (size_t i = 0; i < count; i++)
+        buffer[i] = ranks->rank == root ? (int32_t)i + root : -1;
+    buffer[count] = 77;
+    SUCCEED(tutti_bcast(buffer, count, TUTTI_I32, root, ranks->world));
+    for (size_t i = 0; i < count; i++)
+        REQUIRE(buffer[i] == (int32_t)i + root, "root %d, %zu elements: element %zu", root, count,
+                i);
+    REQUIRE(buffer[count] == 77, "wrote beyond the buffer");
+}
+
+static void broadcasts(struct ranks *ranks, const size_t *count, size_t counts) {
+    int32_t *buffer = malloc((count[counts - 1] + 1) * sizeof *buffer);
     REQUIRE(buffer, "no memory");
-    for (size_t c = 0; c < sizeof count / sizeof *count; c++) {
-        for (int root = 0; root < ranks->size; root++) {
-            for (size_t i = 0; i < count[c]; i++)
-                buffer[i] = ranks->rank == root ? (int32_t)i + root : -1;
-            buffer[count[c]] = 77;
-            SUCCEED(tutti_bcast(buffer, count[c], TUTTI_I32, root, ranks->world));
-            for (size_t i = 0; i < count[c]; i++)
-                REQUIRE(buffer[i] == (int32_t)i + root, "root %d, %zu elements: element %zu", root,
-                        count[c], i);
-            REQUIRE(buffer[count[c]] == 77, "wrote beyond the buffer");
-        }
-    }
+    for (size_t c = 0; c < counts; c++)
+        for (int root = 0; root < ranks->size; root++)
+            broadcast(ranks, buffer, count[c], root);
     free(buffer);
+}
+
+static void bcast_small(struct ranks *ranks) {
+    static const size_t count[] = {0, 1, 2, 7, 14, 15, 1023, 40000};
+    broadcasts(ranks, count, sizeof count / sizeof *count);
+}
+
+static void bcast_large(struct ranks *ranks) {
+    static const size_t count[] = {(1 << 20) + 3};
+    broadcasts(ranks, count, 1);
 }
 
 int main(int argc, char **argv) {
     static const struct launched_test tests[] = {
-        {"small", small}, {"large", large}, {"bits", bits}, {"bcast", broadcasts}, {0}};
+        {"small", small},       {"large", large},
+        {"bits", bits},         {"bcast_small", bcast_small},
+        {"bcast", bcast_large}, {0}};
     return launched_main(argc, argv, tests);
 }

@@ -10,6 +10,7 @@ export PRTE_ALLOW_RUN_AS_ROOT=1 PRTE_ALLOW_RUN_AS_ROOT_CONFIRM=1
 # The host's /tmp may hold session folders of launchers that were killed there.
 TMPDIR=$(mktemp -d)
 export TMPDIR
+export -n TUTTI_PRTERUN TUTTI_BUILD_DIR # tutti would take them for misspelt knobs
 launch_options=() # more options for prterun
 
 fail() {

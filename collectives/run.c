@@ -42,7 +42,7 @@ static tutti_status make_room(struct tu_run *run, const struct tu_bound *bound) 
     const struct tu_plan *plan = bound->plan;
     size_t need = run->width * segment_memory(plan) + bound->operands * sizeof(void *) +
                   plan->channels * sizeof(uint32_t);
-    if (need > run->memory_bytes) {
+    if (!run->memory || need > run->memory_bytes) { /* a plan of one rank may need none */
         void *memory = tu_alloc(64, 1, need);
         if (!memory)
             return tu_fail(run->env, TUTTI_ERR_MEMORY, "no memory for the %u steps of plan %s",

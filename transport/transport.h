@@ -77,7 +77,9 @@ struct tu_transport_params {
     struct tu_transport_events events;
     struct tu_counters *counters;
     uint32_t max_peers; /* most peers that any rank of the job has: bounds the address blob */
-    uint32_t slots_per_peer; /* most writes that can be under way to this rank from one peer */
+    /* most writes that one comm has under way to this rank from one peer; far beyond it, a writer may
+       get TU_AGAIN until this rank polls */
+    uint32_t slots_per_peer;
     void *context;      /* for test transports */
 };
 

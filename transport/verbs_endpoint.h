@@ -159,7 +159,7 @@ uint32_t tu_verbs_peer_of(const struct tu_verbs *verbs, uint32_t number);
 
 size_t tu_verbs_address_bytes(const struct tu_transport *transport);
 tutti_status tu_verbs_address(struct tu_transport *transport, void *blob);
-tutti_status tu_verbs_connect(struct tu_transport *transport, uint32_t peer, const void *blob);
+tutti_status tu_verbs_connect(struct tu_transport *transport, uint32_t index, const void *blob);
 
 /* ---- verbs_credit.c -------------------------------------------------------------------------- */
 
@@ -167,10 +167,10 @@ uint32_t tu_verbs_allowance(uint32_t slots_per_peer);
 tutti_status tu_verbs_make_credits(struct tu_verbs *verbs);
 
 /* May one more write with immediate be sent? */
-bool tu_verbs_has_credit(struct tu_verbs *verbs, uint32_t peer);
+bool tu_verbs_has_credit(struct tu_verbs *verbs, uint32_t index);
 
 /* Sends the peer, or all of them, the credit that is due. */
-void tu_verbs_tell(struct tu_verbs *verbs, uint32_t peer);
+void tu_verbs_tell(struct tu_verbs *verbs, uint32_t index);
 void tu_verbs_tell_all(struct tu_verbs *verbs);
 
 /* ---- verbs_send.c ---------------------------------------------------------------------------- */
@@ -178,16 +178,16 @@ void tu_verbs_tell_all(struct tu_verbs *verbs);
 /* How many requests a message of so many bytes takes: pieces of the device's longest message. */
 uint32_t tu_verbs_pieces(const struct tu_verbs *verbs, size_t bytes);
 
-tutti_status tu_verbs_line(struct tu_transport *transport, uint32_t peer, uint64_t to,
+tutti_status tu_verbs_line(struct tu_transport *transport, uint32_t index, uint64_t to,
                            struct tu_line_header header, const void *payload, size_t bytes);
-tutti_status tu_verbs_write(struct tu_transport *transport, uint32_t peer, uint64_t from,
+tutti_status tu_verbs_write(struct tu_transport *transport, uint32_t index, uint64_t from,
                             uint64_t to, size_t bytes, uint32_t immediate);
-tutti_status tu_verbs_cell(struct tu_transport *transport, uint32_t peer, uint64_t to,
+tutti_status tu_verbs_cell(struct tu_transport *transport, uint32_t index, uint64_t to,
                            uint64_t value);
-tutti_status tu_verbs_read(struct tu_transport *transport, uint32_t peer, uint64_t from,
+tutti_status tu_verbs_read(struct tu_transport *transport, uint32_t index, uint64_t from,
                            uint64_t to, size_t bytes, int *done);
 /* Stores the count in my cell among the peer's credits. */
-tutti_status tu_verbs_post_credit(struct tu_verbs *verbs, uint32_t peer, uint32_t count);
+tutti_status tu_verbs_post_credit(struct tu_verbs *verbs, uint32_t index, uint32_t count);
 
 bool tu_verbs_drained(struct tu_transport *transport);
 
@@ -201,10 +201,10 @@ void tu_verbs_wake(struct tu_transport *transport);
 void tu_verbs_retire(struct tu_verbs_peer *peer, uint32_t number, int outcome);
 
 /* Ends everything outstanding on the peer and tells the caller, unless that has been done. */
-void tu_verbs_lose(struct tu_verbs *verbs, uint32_t peer, const char *why);
+void tu_verbs_lose(struct tu_verbs *verbs, uint32_t index, const char *why);
 
 /* Why a completion failed, for people: status, peer, device, usual suspect. */
-void tu_verbs_explain(const struct tu_verbs *verbs, uint32_t peer, const struct ibv_wc *wc,
+void tu_verbs_explain(const struct tu_verbs *verbs, uint32_t index, const struct ibv_wc *wc,
                       char *text, size_t bytes);
 
 #endif

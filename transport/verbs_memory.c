@@ -104,6 +104,11 @@ tutti_status tu_verbs_register(struct tu_transport *transport, void *base, size_
     return TUTTI_OK;
 }
 
+static void release(struct tu_verbs_memory *memory) {
+    ibv_dereg_mr(memory->mr);
+    free(memory);
+}
+
 void tu_verbs_deregister(struct tu_transport *transport, uint64_t key) {
     struct tu_verbs_memory *memory = (struct tu_verbs_memory *)(uintptr_t)key;
 
@@ -111,13 +116,16 @@ void tu_verbs_deregister(struct tu_transport *transport, uint64_t key) {
     *memory->link = memory->next;
     if (memory->next)
         memory->next->link = memory->link;
-    ibv_dereg_mr(memory->mr);
-    free(memory);
+    release(memory);
 }
 
 void tu_verbs_drop_memory(struct tu_verbs *verbs) {
-    while (verbs->memory)
-        tu_verbs_deregister(&verbs->head, (uint64_t)(uintptr_t)verbs->memory);
+    struct tu_verbs_memory *memory, *next;
+
+    for (memory = verbs->memory; memory; memory = next) {
+        next = memory->next;
+        release(memory);
+    }
     if (verbs->stage_mr)
         ibv_dereg_mr(verbs->stage_mr);
     if (verbs->window_mr)

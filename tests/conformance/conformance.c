@@ -74,6 +74,7 @@ static void lost(void *context, uint32_t peer, const char *why) {
     struct endpoint *endpoint = context;
 
     cr_assert(lt(u32, peer, endpoint->peers));
+    cr_assert(endpoint->party->loses, "%s", why);
     endpoint->link[peer].lost++;
     tu_text_format(endpoint->why, sizeof endpoint->why, "%s", why);
 }

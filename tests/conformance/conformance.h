@@ -81,6 +81,7 @@ struct party {
     void *world;
     uint64_t random;
     uint64_t deadline_ns;
+    bool loses; /* the test means to lose a peer */
     /* called at each arrival of a write, at once; may be NULL */
     void (*on_arrival)(struct endpoint *endpoint, uint32_t peer, uint32_t mark);
     void *context;

@@ -231,6 +231,7 @@ Test(conformance, a_lost_peer_is_told_once, .timeout = 60) {
     cr_assert(eq(int, try_line(&e[0], 0, 0, 1), TUTTI_OK));
     while (!has_line(&e[1], 0, 0, 1))
         party_turn(party);
+    party->loses = true;
     endpoint_close(&e[1]);
     for (uint32_t i = 1; i < 10; i++)
         try_line(&e[0], 0, i, 1);

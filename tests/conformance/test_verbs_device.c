@@ -199,6 +199,7 @@ Test(verbs_device, a_peer_that_is_gone_is_explained, .timeout = 20) {
     struct party *party = party_connected(2);
     struct endpoint *e = party->endpoint;
 
+    party->loses = true;
     endpoint_close(&e[1]);
     send_cell(&e[0], 0, 0, 1);
     tu_transport_verbs.drained(e[0].transport);
@@ -217,6 +218,7 @@ Test(verbs_device, a_window_that_is_gone_is_explained, .timeout = 20) {
     pass_something(party);
     cr_assert(eq(int, ibv_dereg_mr(owner->window_mr), 0));
     owner->window_mr = NULL;
+    party->loses = true;
     send_cell(&e[0], 0, 0, 1);
     while (!e[0].link[0].lost)
         party_turn(party);
@@ -236,6 +238,7 @@ Test(verbs_device, a_post_that_fails_is_told_by_poll, .timeout = 20) {
     struct tu_verbs *verbs = tu_verbs_of(e[0].transport);
     struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RESET};
 
+    party->loses = true;
     cr_assert(eq(int, ibv_modify_qp(verbs->peer[0].qp, &attr, IBV_QP_STATE), 0));
     cr_assert(
         eq(int, tu_transport_verbs.cell(e[0].transport, 0, CELLS_AT, 1), TUTTI_ERR_UNREACHABLE));
@@ -255,6 +258,7 @@ Test(verbs_device, a_link_that_is_down_is_explained, .timeout = 40) {
     struct endpoint *e = party->endpoint;
     int outcome;
 
+    party->loses = true;
     run("ip link set d0 down");
     send_cell(&e[0], 0, 0, 1);
     tu_transport_verbs.drained(e[0].transport);

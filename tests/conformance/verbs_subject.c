@@ -16,8 +16,6 @@ void verbs_configure(struct tu_config *config, uint32_t rank) {
         tu_text_format(config->device, sizeof config->device, "%s", strrchr(path, '/') + 1);
     }
     globfree(&found);
-    config->ack_timeout = 10; /* 4 ms; time passes slowly in an emulated machine */
-    config->retry_count = 5;
 }
 
 static uint64_t sum(const char *pattern) {

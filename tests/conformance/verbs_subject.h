@@ -4,7 +4,7 @@
 
 #include "tests/conformance/conformance.h"
 
-/* Rank r uses the r-th device of this machine, modulo their number. Loss is found quickly. */
+/* Rank r uses the r-th device of this machine, modulo their number. */
 void verbs_configure(struct tu_config *config, uint32_t rank);
 
 /* Messages of any device here that found no receive entry, so far. */

@@ -7,22 +7,9 @@
 /* ---- preparing ---- */
 
 tutti_status tu_call_prepare(struct tu_call *call) {
-    tutti_comm *comm = call->comm;
-    struct tu_env *env = &comm->job->env;
-    struct tu_choice choice;
     uint32_t root = call->what.root < 0 ? 0 : (uint32_t)call->what.root;
-    size_t bytes = call->work.count * call->work.element_bytes;
-
-    tutti_status status =
-        tu_select(env, comm->nodes, (enum tu_collective)call->what.collective, bytes, &choice);
-    if (!status)
-        status = tu_cache_get(&comm->cache, &choice, root, &call->plan);
-    if (!status)
-        status = tu_cut_make(env, call->plan->bound, call->work.count, call->work.element_bytes,
-                             &call->cut);
-    if (!status)
-        status = tu_bound_prepare(call->plan->bound, &call->cut);
-    return status;
+    return tu_cache_prepare(&call->comm->cache, (enum tu_collective)call->what.collective, root,
+                            call->work.count, call->work.element_bytes, &call->plan, &call->cut);
 }
 
 /* ---- active comms ---- */

@@ -162,9 +162,10 @@ struct tu_record {
     uint32_t fingerprint;
     int32_t root;
     uint32_t rejected;
-    uint8_t collective, type, op, finished;
-    uint64_t check; /* hash of the above: a torn copy is recognised */
-    uint64_t unused[3];
+    uint8_t collective, type, op, unused;
+    uint64_t check;    /* hash of the above: a torn copy is recognised */
+    uint64_t finished; /* call, once it is done here */
+    uint64_t padding[2];
 };
 _Static_assert(sizeof(struct tu_record) == TU_RECORD_BYTES, "one line each");
 

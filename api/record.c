@@ -24,8 +24,7 @@ uint32_t tu_fingerprint(uint32_t before, const struct tu_description *what) {
 }
 
 static uint64_t check_of(const struct tu_record *r) {
-    uint64_t small = (uint64_t)r->collective << 24 | (uint64_t)r->type << 16 |
-                     (uint64_t)r->op << 8 | r->finished;
+    uint64_t small = (uint64_t)r->collective << 16 | (uint64_t)r->type << 8 | r->op;
     uint64_t h = mix(r->call, r->count);
     h = mix(h, (uint64_t)r->fingerprint << 32 | (uint32_t)r->root);
     return mix(h, (uint64_t)r->rejected << 32 | small);
@@ -36,14 +35,7 @@ static struct tu_record *own_record(const tutti_comm *comm, uint64_t number) {
 }
 
 /* By words, so that a peer that reads meanwhile sees words, old or new; the check finds mixtures. */
-static void store(struct tu_record *to, const struct tu_record *record) {
-    uint64_t word[TU_RECORD_BYTES / 8];
-    memcpy(word, record, sizeof word);
-    for (size_t i = 0; i < offsetof(struct tu_record, unused) / 8; i++)
-        atomic_store_explicit((_Atomic uint64_t *)(void *)to + i, word[i], memory_order_relaxed);
-}
-
-static void record(const struct tu_call *call, bool finished) {
+void tu_record_call(const struct tu_call *call) {
     struct tu_record r = {
         .call = call->number + 1,
         .count = call->what.count,
@@ -53,18 +45,18 @@ static void record(const struct tu_call *call, bool finished) {
         .collective = call->what.collective,
         .type = call->what.type,
         .op = call->what.op,
-        .finished = finished,
     };
     r.check = check_of(&r);
-    store(own_record(call->comm, call->number), &r);
-}
-
-void tu_record_call(const struct tu_call *call) {
-    record(call, false);
+    uint64_t word[offsetof(struct tu_record, finished) / 8];
+    memcpy(word, &r, sizeof word);
+    _Atomic uint64_t *to = (void *)own_record(call->comm, call->number);
+    for (size_t i = 0; i < sizeof word / 8; i++)
+        atomic_store_explicit(to + i, word[i], memory_order_relaxed);
 }
 
 void tu_record_finish(const struct tu_call *call) {
-    record(call, true);
+    _Atomic uint64_t *finished = (void *)&own_record(call->comm, call->number)->finished;
+    atomic_store_explicit(finished, call->number + 1, memory_order_relaxed);
 }
 
 /* ---- reading ---- */

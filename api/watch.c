@@ -78,7 +78,7 @@ static void where(tutti_comm *comm, uint32_t rank, char *text, size_t bytes) {
         snprintf(text, bytes, "%s, which has made no call on this communicator", who);
     else
         snprintf(text, bytes, "%s, which %s %s", who,
-                 last->finished ? "is outside since it finished" : "is in",
+                 last->finished == last->call ? "is outside since it finished" : "is in",
                  tu_record_text(last, what, sizeof what));
 }
 

@@ -13,6 +13,9 @@ void tu_cache_init(struct tu_cache *cache, struct tu_env *env, const struct tu_n
 
 static void drop(struct tu_cache *cache, struct tu_cached **link) {
     struct tu_cached *cached = *link;
+    for (int c = 0; c < TU_COLLECTIVES; c++)
+        if (cache->memo[c].cached == cached)
+            cache->memo[c].cached = NULL;
     *link = cached->next;
     cache->bytes -= cached->bound->plan->bytes;
     tu_bound_free(cached->bound);
@@ -86,5 +89,36 @@ tutti_status tu_cache_get(struct tu_cache *cache, const struct tu_choice *choice
     }
     cached->last = ++cache->clock;
     *found = cached;
+    return TUTTI_OK;
+}
+
+static tutti_status prepare(struct tu_cache *cache, enum tu_collective collective,
+                            struct tu_memo *memo) {
+    struct tu_choice choice;
+    tutti_status status =
+        tu_select(cache->env, cache->nodes, collective, memo->count * memo->element_bytes, &choice);
+    if (!status)
+        status = tu_cache_get(cache, &choice, memo->root, &memo->cached);
+    if (!status)
+        status = tu_cut_make(cache->env, memo->cached->bound, memo->count, memo->element_bytes,
+                             &memo->cut);
+    return status ? status : tu_bound_prepare(memo->cached->bound, &memo->cut);
+}
+
+tutti_status tu_cache_prepare(struct tu_cache *cache, enum tu_collective collective, uint32_t root,
+                              size_t count, size_t element_bytes, struct tu_cached **cached,
+                              struct tu_cut *cut) {
+    struct tu_memo *last = &cache->memo[collective];
+    if (!last->cached || last->count != count || last->element_bytes != element_bytes ||
+        last->root != root) {
+        struct tu_memo memo = {.count = count, .element_bytes = element_bytes, .root = root};
+        tutti_status status = prepare(cache, collective, &memo);
+        if (status)
+            return status;
+        *last = memo;
+    }
+    last->cached->last = ++cache->clock;
+    *cached = last->cached;
+    *cut = last->cut;
     return TUTTI_OK;
 }

@@ -14,6 +14,14 @@ struct tu_cached {
     struct tu_cached *next;
 };
 
+/* The last call of a collective: codes repeat themselves, and then nothing has to be looked up. */
+struct tu_memo {
+    struct tu_cached *cached; /* NULL: none */
+    size_t count, element_bytes;
+    uint32_t root;
+    struct tu_cut cut;
+};
+
 struct tu_cache {
     struct tu_env *env;
     const struct tu_nodes *nodes;
@@ -22,11 +30,20 @@ struct tu_cache {
     size_t bytes, most_bytes;
     uint64_t clock;
     struct tu_cached *first; /* most recently made or found by search first */
+    struct tu_memo memo[TU_COLLECTIVES];
 };
 
 void tu_cache_init(struct tu_cache *cache, struct tu_env *env, const struct tu_nodes *nodes,
                    struct tu_channels *channels, uint32_t rank, size_t most_bytes);
 void tu_cache_free(struct tu_cache *cache);
+
+/*
+ * What a call needs before it takes a number: the plan that is chosen for it, how its vector is cut,
+ * and memory for its larger messages. A repetition of the last call costs a comparison.
+ */
+tutti_status tu_cache_prepare(struct tu_cache *cache, enum tu_collective collective, uint32_t root,
+                              size_t count, size_t element_bytes, struct tu_cached **cached,
+                              struct tu_cut *cut);
 
 /*
  * Finds or makes the bound plan of a choice. It stays valid at least until its users are 0 again and

@@ -367,7 +367,7 @@ void tu_plan_free(struct tu_plan *plan) {
 struct tu_partition tu_partition_of(const struct tu_plan *plan, size_t slice_elements) {
     struct tu_partition part = {.base = slice_elements, .blocks = plan->blocks};
 
-    if (!plan->replicate && plan->blocks) {
+    if (!plan->replicate && plan->blocks > 1) {
         part.base = slice_elements / plan->blocks;
         part.longer = (uint32_t)(slice_elements % plan->blocks);
     }

@@ -100,6 +100,7 @@ static void start_segment(struct tu_run *run, struct tu_segment *segment) {
     segment->active = true;
     segment->node_free = false;
     segment->number = run->next_segment++;
+    run->next_place = run->next_place + 1 == run->width ? 0 : run->next_place + 1;
     segment->first = 0;
     segment->left = plan->steps;
     segment->node_left = run->bound->node_steps;
@@ -138,7 +139,7 @@ tutti_status tu_run_start(struct tu_run *run, struct tu_bound *bound, const stru
         status = make_scratch(run, bound->plan);
     if (status)
         return status;
-    run->next_segment = 0;
+    run->next_segment = run->next_place = 0;
     run->segments_done = 0;
     run->state = TU_RUN_GOING;
     for (uint32_t w = 0; w < run->width; w++)
@@ -254,8 +255,7 @@ uint32_t tu_run_advance(struct tu_run *run) {
         moved = 0;
         for (uint32_t w = 0; w < run->width && run->state == TU_RUN_GOING; w++) {
             struct tu_segment *segment = &run->segment[w];
-            bool mine = run->next_segment % run->width == w;
-            if (!segment->active && mine && run->next_segment < run->cut.segments)
+            if (!segment->active && w == run->next_place && run->next_segment < run->cut.segments)
                 start_segment(run, segment);
             if (segment->active)
                 moved += advance_segment(run, segment);

@@ -52,6 +52,7 @@ struct tu_run {
     struct tu_cut cut;
     uint32_t width;        /* W */
     uint32_t next_segment; /* to start */
+    uint32_t next_place;   /* where: next_segment mod W */
     uint32_t segments_done;
     bool unsettled;        /* some ring owes its writer a credit that could not be sent */
     uint32_t scratch_base; /* number of segment 0's use of node scratch */

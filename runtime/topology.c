@@ -291,7 +291,7 @@ static void fill_info(struct topology *topology) {
 /* ---- making -------------------------------------------------------------------------------- */
 
 static tutti_status allocate(struct tu_env *env, struct tu_boot *boot, struct topology **topology) {
-    struct topology *made;
+    struct topology *made = NULL;
     void *memory;
     tutti_status status = tu_alloc_for(env, "the topology", 0, 1, sizeof *made, &memory);
 
@@ -358,7 +358,7 @@ static tutti_status make(struct topology *topology, struct tu_shmem *window, boo
 
 tutti_status tu_topology_make(struct tu_env *env, struct tu_boot *boot, struct tu_shmem *window,
                               bool share, struct tu_topology **topology) {
-    struct topology *made;
+    struct topology *made = NULL;
     tutti_status status = allocate(env, boot, &made);
 
     if (status != TUTTI_OK) {

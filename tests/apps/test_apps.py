@@ -1,0 +1,388 @@
+"""The programs as their users start them. TUTTI_BIN: their folder, TUTTI_PRTERUN: the launcher."""
+import importlib.machinery
+import importlib.util
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import tempfile
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+BIN = pathlib.Path(os.environ.get("TUTTI_BIN", ROOT / "build/dev/bin"))
+PRTERUN = os.environ.get("TUTTI_PRTERUN", "prterun")
+USAGE_ERROR = 64
+COUNTERS = {"lines", "writes", "cells", "bytes", "requests", "doorbells", "completions"}
+
+
+def clean_environment(more):
+    kept = {name: value for name, value in os.environ.items()
+            if not re.match(r"TUTTI_|PMIX_|PMI_|OMPI_", name)}
+    return {**kept, **more}
+
+
+def run(program, *words, launcher=(), **environment):
+    """Returns (exit status, standard output, standard error)."""
+    done = subprocess.run([*launcher, str(BIN / program), *map(str, words)], text=True,
+                          capture_output=True, env=clean_environment(environment), timeout=100,
+                          stdin=subprocess.DEVNULL)
+    return done.returncode, done.stdout, done.stderr
+
+
+def ranks(n):
+    return [PRTERUN, "--map-by", ":oversubscribe", "--bind-to", "none", "-n", str(n)]
+
+
+class Info(unittest.TestCase):
+    def info(self, *words, status=0, **environment):
+        code, out, err = run("tutti-info", "--json", *words, **environment)
+        self.assertEqual(code, status, err)
+        return json.loads(out)
+
+    def knob(self, info, name):
+        return next(knob for knob in info["knobs"] if knob["name"] == name)
+
+    def test_knobs_are_all_there_and_complete(self):
+        info = self.info()
+        self.assertGreater(len(info["knobs"]), 20)
+        for knob in info["knobs"]:
+            self.assertTrue(knob["name"].startswith("TUTTI_"))
+            self.assertEqual(knob["value"], knob["default"])
+            self.assertEqual(knob["origin"], "default")
+            self.assertTrue(knob["valid"] and knob["help"] and knob["allowed"])
+        self.assertTrue(self.knob(info, "TUTTI_RING")["agreed"])
+        self.assertFalse(self.knob(info, "TUTTI_LOG")["agreed"])
+
+    def test_a_knob_that_is_set(self):
+        info = self.info(TUTTI_EAGER="8k", TUTTI_LOG="OFF")
+        eager = self.knob(info, "TUTTI_EAGER")
+        self.assertEqual((eager["value"], eager["origin"]), ("8K", "environment"))
+        self.assertEqual(self.knob(info, "TUTTI_LOG")["value"], "off")
+        self.assertEqual(self.knob(info, "TUTTI_RING")["origin"], "default")
+
+    def test_bad_knobs_are_named_and_the_rest_is_shown(self):
+        info = self.info(status=1, TUTTI_RING="99", TUTTI_SHM="disk", TUTTI_EAGER="8K")
+        bad = [knob["name"] for knob in info["knobs"] if not knob["valid"]]
+        self.assertEqual(sorted(bad), ["TUTTI_RING", "TUTTI_SHM"])
+        self.assertEqual(self.knob(info, "TUTTI_RING")["value"], "99")
+        self.assertEqual(self.knob(info, "TUTTI_EAGER")["value"], "8K")
+        self.assertEqual(info["job"]["status"], "TUTTI_ERR_CONFIG")
+        self.assertEqual(info["port_choice"]["status"], self.info()["port_choice"]["status"])
+        code, out, _ = run("tutti-info", TUTTI_RING="99")
+        self.assertEqual(code, 1)
+        self.assertIn("! TUTTI_RING=99 is not allowed: it must be ", out)
+        self.assertIn("Limits", out)
+
+    def test_an_unknown_variable_is_told_once(self):
+        code, out, err = run("tutti-info", TUTTI_RNG="3")
+        self.assertEqual(code, 0, err)
+        self.assertEqual(out.count("TUTTI_RNG"), 1)
+        self.assertIn("did you mean TUTTI_RING?", out)
+        self.assertEqual(err, "")
+
+    def test_an_algorithm_that_does_not_exist(self):
+        info = self.info(status=1, TUTTI_ALLREDUCE="fastest")
+        self.assertEqual(info["job"]["status"], "TUTTI_ERR_CONFIG")
+        self.assertIn("TUTTI_ALLREDUCE=fastest", info["job"]["error"])
+
+    def test_ports(self):
+        info = self.info(TUTTI_DEVICE="nonesuch")
+        self.assertEqual([port for port in info["ports"] if port["chosen"]], [])
+        self.assertEqual(info["port_choice"]["status"], "TUTTI_ERR_DEVICE")
+        self.assertGreater(len(info["port_choice"]["text"]), 10)
+
+    def test_limits(self):
+        limits = self.info()["limits"]
+        self.assertGreaterEqual(limits["cores"], 1)
+        self.assertLessEqual(limits["cores"], len(os.sched_getaffinity(0)))
+        shm = os.statvfs("/dev/shm")
+        self.assertEqual(limits["shm_bytes"], shm.f_blocks * shm.f_frsize)
+        self.assertLessEqual(limits["shm_free_bytes"], limits["shm_bytes"])
+
+    def test_window_grows_with_the_logarithm_of_ranks(self):
+        small, large = (self.info("--ranks", n, "--nodes", n // 2)["window"] for n in (8, 8192))
+        self.assertEqual((large["ranks"], large["nodes"], large["members"]), (8192, 4096, 2))
+        self.assertGreater(large["comm_bytes"], small["comm_bytes"])
+        self.assertLess(large["comm_bytes"], 16 * small["comm_bytes"])
+        parts = ("job_bytes", "comm_bytes", "edge_bytes", "board_bytes", "scratch_bytes")
+        self.assertEqual(large["total_bytes"], sum(large[part] for part in parts))
+
+    def test_alone_there_is_nobody_to_share_with(self):
+        window = self.info()["window"]
+        self.assertEqual((window["peers"], window["board_bytes"], window["scratch_bytes"]), (0, 0, 0))
+
+    def test_text_is_aligned(self):
+        code, out, err = run("tutti-info")
+        self.assertEqual((code, err), (0, ""))
+        lines = out.split("\n")
+        first = next(i for i, line in enumerate(lines) if line.startswith("Knobs"))
+        column = lines[first].index("what it does")
+        for line in lines[first + 1:]:
+            if not line.startswith("TUTTI_"):
+                break
+            self.assertEqual(line[column - 2:column], "  ")
+            self.assertNotEqual(line[column], " ")
+
+
+class Usage(unittest.TestCase):
+    def rejected(self, program, *words, says):
+        code, out, err = run(program, *words)
+        self.assertEqual(code, USAGE_ERROR, err)
+        self.assertEqual(out, "")
+        self.assertIn(says, err)
+
+    def test_bench(self):
+        bench = "tutti-bench"
+        self.rejected(bench, says="which collective?")
+        self.rejected(bench, "alltoall", says='unknown collective "alltoall"')
+        self.rejected(bench, "bcast", "barrier", says="one collective at a time")
+        self.rejected(bench, "bcast", "--min", "x", says='"x" is no number of bytes')
+        self.rejected(bench, "bcast", "--max", "-1", says='"-1" is no number of bytes')
+        self.rejected(bench, "bcast", "--max", "1KB", says='"1KB" is no number of bytes')
+        self.rejected(bench, "bcast", "--max", "99999999999G", says="is no number of bytes")
+        self.rejected(bench, "bcast", "--min", "64", "--max", "8", says="--min is larger than --max")
+        self.rejected(bench, "bcast", "--factor", "1", says='"1" is no number from 2 on')
+        self.rejected(bench, "bcast", "--root", "first", says='"first" is no number from 0 on')
+        self.rejected(bench, "allreduce", "--type", "f16", says='unknown type "f16"')
+        self.rejected(bench, "allreduce", "--op", "avg", says='unknown operation "avg"')
+        self.rejected(bench, "allreduce", "--op", "bor", says="bor is not defined on f32")
+        self.rejected(bench, "allreduce", "--seconds", "0", says='"0" is no time')
+        self.rejected(bench, "allreduce", "--cold", "--bare", says="exclude each other")
+        self.rejected(bench, "allreduce", "--speed", says="--speed")
+
+    def test_info(self):
+        self.rejected("tutti-info", "--ranks", "0", says="--ranks must be a number from 1 on")
+        self.rejected("tutti-info", "--ranks", "2", "--nodes", "3", says="2 ranks can't fill 3 nodes")
+        self.rejected("tutti-info", "extra", says="Too many arguments")
+
+    def test_help(self):
+        for program in ("tutti-bench", "tutti-info"):
+            code, out, _ = run(program, "--help")
+            self.assertEqual(code, 0)
+            self.assertIn("Usage: " + program, out)
+
+    def test_a_file_that_cannot_be_written(self):
+        code, _, err = run("tutti-bench", "barrier", "--check-only", "--json", "/nonesuch/x.json")
+        self.assertEqual(code, 1)
+        self.assertIn("/nonesuch/x.json: No such file or directory", err)
+
+
+class BenchCase(unittest.TestCase):
+    def bench(self, n, *words, program="tutti-bench", launcher=None, **environment):
+        launcher = ranks(n) if launcher is None else launcher
+        code, out, err = run(program, *words, "--json", "-", launcher=launcher, **environment)
+        self.assertEqual(code, 0, err)
+        return json.loads(out)
+
+
+class Bench(BenchCase):
+    def test_results_of_all_collectives(self):
+        for n in (1, 2, 3):
+            for call in ("allreduce", "bcast", "barrier"):
+                with self.subTest(n=n, call=call):
+                    result = self.bench(n, call, "--check-only", "--max", "128K")
+                    self.assertEqual((result["ranks"], result["call"]), (n, call))
+                    sizes = [row["bytes"] for row in result["rows"]]
+                    wanted = [0] if call == "barrier" else [8 * 4 ** i for i in range(8)]
+                    self.assertEqual(sizes, wanted)
+                    self.assertTrue(all(row["checked"] for row in result["rows"]))
+
+    def test_results_of_all_types_and_operations(self):
+        for kind in ("i32", "i64", "f32", "f64"):
+            logical = ["land", "lor", "lxor", "band", "bor", "bxor"] if kind[0] == "i" else []
+            for op in ["sum", "prod", "min", "max"] + logical:
+                with self.subTest(kind=kind, op=op):
+                    self.bench(3, "allreduce", "--check-only", "--type", kind, "--op", op,
+                               "--min", 40, "--max", 12345, "--factor", 17)
+
+    def test_roots(self):
+        for root in ("1", "2", "rotate"):
+            result = self.bench(3, "bcast", "--root", root, "--max", "16K", "--seconds", 0.01)
+            self.assertEqual(str(result["root"]), root)
+        code, _, err = run("tutti-bench", "bcast", "--root", "3", "--check-only", launcher=ranks(3))
+        self.assertEqual(code, 1)
+        self.assertIn("root 3 is not in 0..2", err)
+
+    def test_wrong_results_are_seen(self):
+        for call in ("allreduce", "bcast"):
+            launcher = [*ranks(2), "env", "LD_PRELOAD=" + os.environ["TUTTI_WRONG"]]
+            code, out, err = run("tutti-bench", call, "--min", 32, "--max", 512, launcher=launcher)
+            self.assertNotEqual(code, 0)
+            self.assertIn(f"rank 1: {call} of 128 f32: element 127 is ", err)
+            self.assertEqual([line.split()[0] for line in out.splitlines() if line[:1] == " "],
+                             ["bytes", "32", "128"])
+
+    def test_ranks_that_disagree(self):
+        launcher = [*ranks(2), "sh", "-c", 'exec "$0" "$@" --op $([ "$PMIX_RANK" = 0 ] && '
+                    "echo sum || echo prod)"]
+        code, _, err = run("tutti-bench", "allreduce", "--check-only", launcher=launcher)
+        self.assertNotEqual(code, 0)
+        self.assertRegex(err, "sum.*prod|prod.*sum")
+
+    def test_times_and_json_are_complete(self):
+        result = self.bench(2, "allreduce", "--max", "64K", "--seconds", 0.01, "--floor")
+        self.assertEqual(result["program"], "tutti-bench")
+        self.assertRegex(result["library"], r"^tutti \d+\.\d+\.\d+$")
+        self.assertEqual((result["hosts"], result["type"], result["op"]), (1, "f32", "sum"))
+        self.assertIsNone(result["pinned_cores"])
+        self.assertGreater(result["floor"]["yield_ns"], 0)
+        self.assertGreater(result["floor"]["copy_gbs"], 0)
+        if len(os.sched_getaffinity(0)) > 1:
+            self.assertGreater(result["floor"]["handoff_ns"], 0)
+            self.assertGreater(result["rows"][0]["handoff_ns"], 0)
+        self.assertEqual(len(result["rows"]), 7)
+        for row in result["rows"]:
+            self.assertEqual(row["count"] * 4, row["bytes"])
+            self.assertGreaterEqual(row["blocks"], 5)
+            self.assertLessEqual(row["min_us"], row["median_us"])
+            self.assertLessEqual(row["median_us"], row["max_us"])
+            self.assertEqual(set(row["counters_max"]), COUNTERS)
+            self.assertEqual(set(row["counters_mean"]), COUNTERS)
+            self.assertTrue(row["algorithm"])
+            self.assertEqual(row["transports"], "shm")
+
+    def test_variants_of_the_loop(self):
+        for option in ("--cold", "--bare"):
+            result = self.bench(2, "allreduce", "--max", "2K", "--seconds", 0.01, option)
+            self.assertTrue(result[option[2:]])
+
+    def test_table_and_file(self):
+        with tempfile.TemporaryDirectory() as folder:
+            file = pathlib.Path(folder) / "bench.json"
+            code, out, err = run("tutti-bench", "bcast", "--max", "128", "--seconds", "0.01",
+                                 "--json", file, launcher=ranks(2))
+            self.assertEqual(code, 0, err)
+            rows = json.loads(file.read_text())["rows"]
+        self.assertRegex(out, r"# tutti-bench bcast: 2 ranks on 1 host \(.*\), tutti .*, not pinned")
+        table = [line.split() for line in out.splitlines() if line[:1] == " "]
+        self.assertEqual([line[0] for line in table[1:]], [str(row["bytes"]) for row in rows])
+
+    @unittest.skipIf(len(os.sched_getaffinity(0)) < 2, "needs two cores")
+    def test_pinning(self):
+        result = self.bench(2, "barrier", "--check-only", "--pin")
+        self.assertEqual(result["pinned_cores"], sorted(os.sched_getaffinity(0))[:2])
+        bound = [PRTERUN, "--map-by", ":oversubscribe", "--bind-to", "none", "-n", "2", "taskset",
+                 "-c", str(min(os.sched_getaffinity(0)))]
+        code, _, err = run("tutti-bench", "barrier", "--pin", launcher=bound)
+        self.assertEqual(code, 1)
+        self.assertIn("needs a core of its own, but may run on 1 only", err)
+
+    def test_an_allreduce_of_8_bytes_is_one_line_per_rank(self):
+        result = self.bench(2, "allreduce", "--max", 8, "--seconds", 0.02)
+        row = result["rows"][0]
+        for counters in (row["counters_max"], row["counters_mean"]):
+            self.assertEqual(counters["lines"], 1)
+            self.assertEqual(counters["bytes"], 8)
+            for name in ("writes", "requests", "doorbells", "completions"):
+                self.assertEqual(counters[name], 0, name)
+            self.assertLessEqual(counters["cells"], 1)
+
+    def test_a_usage_error_is_said_once(self):
+        code, _, err = run("tutti-bench", "bcast", "--factor", "0", launcher=ranks(3))
+        self.assertNotEqual(code, 0)
+        self.assertEqual(err.count('"0" is no number from 2 on'), 1)
+
+    def test_an_init_that_fails_says_why(self):
+        code, _, err = run("tutti-bench", "barrier", launcher=ranks(2), TUTTI_RING="99",
+                           TUTTI_LOG="off")
+        self.assertEqual(code, 1)
+        self.assertIn('TUTTI_RING="99" is not allowed', err)
+
+
+class Window(unittest.TestCase):
+    """What tutti-info computes is what jobs take."""
+
+    def parts(self, n):
+        code, out, err = run("tutti-info", "--json", "--ranks", n)
+        self.assertEqual(code, 0, err)
+        return json.loads(out)["window"]
+
+    def used(self, n, *words, **environment):
+        code, out, err = run("tutti-bench", *words, "--check-only", "--json", "-",
+                             launcher=ranks(n), **environment)
+        self.assertEqual(code, 0, err)
+        return json.loads(out)["window_used_bytes"]
+
+    def test_each_part(self):
+        for n in (2, 3, 5):
+            window = self.parts(n)
+            least = window["job_bytes"] + window["comm_bytes"]
+            self.assertEqual(self.used(n, "barrier"), least)
+            self.assertEqual(self.used(n, "allreduce", "--min", "1K", "--max", "1K"),
+                             least + window["board_bytes"])
+            self.assertEqual(self.used(n, "allreduce", "--min", "1M", "--max", "1M"),
+                             least + window["board_bytes"] + window["scratch_bytes"])
+
+    def test_edges(self):
+        window = self.parts(2)
+        self.assertEqual(self.used(2, "bcast", "--min", "1K", "--max", "1K"),
+                         window["job_bytes"] + window["comm_bytes"] + window["edge_bytes"])
+
+
+class MpiBench(BenchCase):
+    """The same benchmark over the system's MPI."""
+
+    MPIEXEC = shutil.which("mpiexec.openmpi") or shutil.which("mpiexec")
+
+    @unittest.skipIf(MPIEXEC is None, "no mpiexec")
+    def test_same_output(self):
+        real = os.path.realpath(self.MPIEXEC)
+        more = ["--oversubscribe"] if re.search("orte|openmpi", real) else []
+        allow = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+        words = ("allreduce", "--max", "2K", "--seconds", 0.01)
+        result = self.bench(2, *words, program="mpi-bench",
+                            launcher=[self.MPIEXEC, *more, "-n", "2"], **allow)
+        tutti = self.bench(2, *words)
+        self.assertEqual(set(result), set(tutti))
+        self.assertEqual([set(row) for row in result["rows"]], [set(row) for row in tutti["rows"]])
+        self.assertEqual([row["bytes"] for row in result["rows"]],
+                         [row["bytes"] for row in tutti["rows"]])
+        self.assertEqual((result["ranks"], result["program"]), (2, "mpi-bench"))
+        self.assertIsNone(result["rows"][0]["counters_max"])
+
+
+class Compare(unittest.TestCase):
+    """The arithmetic of scripts/compare; running it takes peers from the network."""
+
+    @classmethod
+    def setUpClass(cls):
+        loader = importlib.machinery.SourceFileLoader("compare", str(ROOT / "scripts/compare"))
+        cls.compare = importlib.util.module_from_spec(importlib.util.spec_from_loader("compare", loader))
+        loader.exec_module(cls.compare)
+
+    def runner(self, name, times, handoffs=()):
+        runner = self.compare.Runner(name, [], "", {})
+        runner.times = {8: list(times)}
+        runner.handoffs = {8: list(handoffs)} if handoffs else {}
+        return runner
+
+    def test_ratios_are_of_medians(self):
+        runners = [self.runner("tutti", (1, 2, 90), (60, 61, 62)), self.runner("a", (4, 4, 1)),
+                   self.runner("b", (1, 8, 8))]
+        [row] = self.compare.compare(runners)
+        self.assertEqual(row["median_us"], {"tutti": 2, "a": 4, "b": 8})
+        self.assertEqual(row["ratio"], {"a": 0.5, "b": 0.25})
+        self.assertEqual(row["ratio_to_best"], 0.5)
+        self.assertEqual(row["handoff_ns"], [60, 61, 62])
+
+    def test_without_peers(self):
+        [row] = self.compare.compare([self.runner("tutti", (1,))])
+        self.assertIsNone(row["ratio_to_best"])
+
+    def test_words(self):
+        self.assertEqual(self.compare.span([60, 62, 61]), "61")
+        self.assertEqual(self.compare.span([60, 170]), "60-170")
+        self.assertEqual(self.compare.size_text(2048), "2 KiB")
+        self.assertEqual(self.compare.size_text(32 << 20), "32 MiB")
+        self.assertEqual(self.compare.size_text(8), "8 B")
+
+    def test_usage(self):
+        for words in (["--peers", "nonesuch"], ["alltoall"], ["--ranks", "x"]):
+            done = subprocess.run([ROOT / "scripts/compare", *words], capture_output=True, text=True)
+            self.assertEqual(done.returncode, 2, done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()

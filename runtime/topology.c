@@ -376,7 +376,7 @@ tutti_status tu_topology_make(struct tu_env *env, struct tu_boot *boot, struct t
 }
 
 void tu_topology_refuse(struct tu_env *env, struct tu_boot *boot, tutti_status status) {
-    struct topology *topology;
+    struct topology *topology = NULL;
     struct tu_card mine;
     char text[sizeof env->error];
 

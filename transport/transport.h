@@ -69,18 +69,18 @@ struct tu_transport_params {
     struct tu_env *env;
     void *window; /* own window: registered, remotely writable and readable */
     size_t window_bytes;
-    uint32_t rank;            /* own, for messages and addresses */
+    uint32_t rank; /* own, for messages and addresses */
     uint32_t peers;
     const uint32_t *peer_rank; /* [peers] ranks of the job, ascending; a peer is an index in here */
     const char *const *peer_host; /* [peers] for messages */
-    void *const *peer_window; /* [peers] mapped window (shm); NULL entries elsewhere */
+    void *const *peer_window;     /* [peers] mapped window (shm); NULL entries elsewhere */
     struct tu_transport_events events;
     struct tu_counters *counters;
     uint32_t max_peers; /* most peers that any rank of the job has: bounds the address blob */
     /* most writes that one comm has under way to this rank from one peer; far beyond it, a writer may
        get TU_AGAIN until this rank polls */
     uint32_t slots_per_peer;
-    void *context;      /* for test transports */
+    void *context; /* for test transports */
 };
 
 struct tu_transport_caps {
@@ -143,7 +143,8 @@ struct tu_transport_ops {
                           size_t bytes, uint32_t immediate);
 
     /* Stores one aligned 8-byte cell in the peer's window. Cells to one address arrive in order. */
-    tutti_status (*cell)(struct tu_transport *transport, uint32_t peer, uint64_t to, uint64_t value);
+    tutti_status (*cell)(struct tu_transport *transport, uint32_t peer, uint64_t to,
+                         uint64_t value);
 
     /*
      * Fetches bytes of the peer's window into offset `to` of the own one, without the peer's help.
@@ -175,10 +176,16 @@ struct tu_transport {
 extern const struct tu_transport_ops tu_transport_shm;
 extern const struct tu_transport_ops tu_transport_verbs;
 
-/*
- * Defaults for members that a transport lacks: fills every NULL member of a copy (no address, nothing
- * to register, drained, no sleeping). Members without a sensible default are asserted.
- */
-void tu_transport_complete(struct tu_transport_ops *ops);
+/* Members for transports that have nothing to do there: no address to publish, nothing to connect or
+   register, everything sent is there, and no event to sleep on. */
+size_t tu_no_address_bytes(const struct tu_transport *transport);
+tutti_status tu_no_address(struct tu_transport *transport, void *blob);
+tutti_status tu_no_connect(struct tu_transport *transport, uint32_t peer, const void *blob);
+tutti_status tu_no_register(struct tu_transport *transport, void *base, size_t bytes,
+                            uint64_t *key);
+void tu_no_deregister(struct tu_transport *transport, uint64_t key);
+bool tu_always_drained(struct tu_transport *transport);
+tutti_status tu_no_arm(struct tu_transport *transport, int *fd);
+void tu_no_wake(struct tu_transport *transport);
 
 #endif

@@ -68,20 +68,24 @@ static bool may_be_rank0(void) {
     return true;
 }
 
-/* The core of each rank, or NULL if they are not pinned. */
-static int *gather_cpus(struct bench_world *world, bool pin) {
-    if (!pin)
-        return NULL;
+/* The core of each rank, or NULL if not all are pinned to one. */
+static int *gather_cpus(struct bench_world *world) {
+    bool all = true;
     int64_t *word = calloc((size_t)world->size, sizeof *word);
     int *cpu = calloc((size_t)world->size, sizeof *cpu);
     if (!word || !cpu)
         bench_fail(world, "no memory for %d ranks", world->size);
     word[world->rank] = world->cpu;
     bench_sum_words(world, word, (size_t)world->size);
-    for (int r = 0; r < world->size; r++)
+    for (int r = 0; r < world->size; r++) {
         cpu[r] = (int)word[r];
+        all = all && cpu[r] >= 0;
+    }
     free(word);
-    return cpu;
+    if (all)
+        return cpu;
+    free(cpu);
+    return NULL;
 }
 
 static void measure_sizes(struct bench_world *world, const struct bench_options *options,
@@ -109,7 +113,7 @@ int main(int argc, char **argv) {
     if (bench_backend.open(&world))
         bench_fail(&world, "%s", bench_backend.error(&world));
     bench_place(&world, options.pin);
-    int *cpu_of = gather_cpus(&world, options.pin);
+    int *cpu_of = gather_cpus(&world);
     bool with_floor = options.floor || options.call == BENCH_FLOOR;
     if (with_floor)
         bench_floor_alone(&world, &floor);

@@ -74,7 +74,7 @@ struct bench_world {
     int rank, size;
     char version[128]; /* of the library */
     int hosts, local_rank, local_size;
-    int cpu; /* pinned to, -1: not pinned */
+    int cpu; /* the only one that it may run on; -1: there are more */
 };
 
 /* Says what failed on which rank, and ends the process; the launcher ends the others. */

@@ -47,9 +47,19 @@ static void pin(struct bench_world *world) {
         CPU_SET(cpu, &one);
         if (sched_setaffinity(0, sizeof one, &one))
             bench_fail(world, "--pin: core %d can't be had", cpu);
-        world->cpu = cpu;
         return;
     }
+}
+
+/* The launcher may have pinned it, too. */
+static int only_cpu(void) {
+    cpu_set_t allowed;
+    int cpu = 0;
+    if (sched_getaffinity(0, sizeof allowed, &allowed) || CPU_COUNT(&allowed) != 1)
+        return -1;
+    while (!CPU_ISSET(cpu, &allowed))
+        cpu++;
+    return cpu;
 }
 
 void bench_place(struct bench_world *world, bool pinned) {
@@ -62,4 +72,5 @@ void bench_place(struct bench_world *world, bool pinned) {
     free(host);
     if (pinned)
         pin(world);
+    world->cpu = only_cpu();
 }

@@ -75,7 +75,7 @@ Test(config, good_values, .timeout = 10) {
     struct capture *c = capture_open();
 
     expect_value(c, "TUTTI_RING", "16", "16");
-    expect_value(c, "TUTTI_RING", "007", "7");
+    expect_value(c, "TUTTI_RING", "008", "8");
     expect_value(c, "TUTTI_GID_INDEX", "-1", "-1");
     expect_value(c, "TUTTI_TIMEOUT_MS", "2147483647", "2147483647");
     expect_value(c, "TUTTI_WINDOW", "65536", "64K");
@@ -104,8 +104,10 @@ struct bad {
 };
 
 static const struct bad bad[] = {
-    {"TUTTI_RING", "0", "a whole number from 1 to 16 slots"},
-    {"TUTTI_RING", "17", "a whole number from 1 to 16 slots"},
+    {"TUTTI_RING", "0", "a power of two from 1 to 16 slots"},
+    {"TUTTI_RING", "17", "a power of two from 1 to 16 slots"},
+    {"TUTTI_RING", "3", "a power of two from 1 to 16 slots"},
+    {"TUTTI_BANKS", "5", "a whole number from 1 to 4"},
     {"TUTTI_RING", "four", "from 1 to 16"},
     {"TUTTI_RING", "", "from 1 to 16"},
     {"TUTTI_RING", "4 ", "from 1 to 16"},

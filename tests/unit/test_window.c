@@ -317,10 +317,9 @@ struct large {
     struct tu_channels *channels;
 };
 
-/* Rank 0 of 1024 on 128 nodes. Nothing is sent, so any memory may stand for the mates' windows. */
-static void open_large(struct large *large) {
-    uint32_t label[1024], edge_rank[64], place[64] = {0}, member[8];
-    struct tu_peer *edge_peer[64], *member_peer[8];
+/* The window of rank 0 of 1024 on 128 nodes. */
+static void open_large_window(struct large *large) {
+    uint32_t label[1024];
 
     *large = (struct large){.env.log.level = TU_LOG_WARN};
     tu_config_defaults(&large->env.config);
@@ -332,19 +331,27 @@ static void open_large(struct large *large) {
                  TUTTI_OK);
     cr_assert_eq(tu_window_open(&large->env, &large->segment, &shape, &large->window), TUTTI_OK);
     cr_assert_eq(tu_window_reserve_comm(&large->window, 0), TUTTI_OK);
+}
+
+/* Its channels. Nothing is sent, so any memory may stand for the windows of node peers. */
+static void open_large(struct large *large) {
+    uint32_t edge_rank[64], place[64] = {0}, member[8];
+    struct tu_peer *edge_peer[64], *member_peer[8];
+
+    open_large_window(large);
     struct tu_channels_params params = {.window = &large->window,
                                         .counters = &large->counters,
                                         .first_number = 1,
                                         .scratch_slots = 2,
                                         .slot_bytes = large->env.config.eager_bytes,
                                         .share_bytes = large->env.config.share_bytes,
+                                        .edges = tu_base_peers(large->nodes, 0, edge_rank, 64),
                                         .edge_rank = edge_rank,
                                         .my_place = place,
                                         .edge_peer = edge_peer,
                                         .members = 8,
                                         .member_rank = member,
                                         .member_peer = member_peer};
-    params.edges = tu_base_peers(large->nodes, 0, edge_rank, 64);
     for (uint32_t i = 0; i < params.edges; i++) {
         large->peer[i].window = edge_rank[i] < 8 ? large->window.base : NULL;
         edge_peer[i] = &large->peer[i];

@@ -102,7 +102,7 @@ static void retire(tutti_comm *comm, struct tu_bank *bank, tutti_status status) 
 static tutti_status mismatch(tutti_comm *comm, const struct tu_run *run) {
     char text[400], who[96];
     if (!tu_record_differ(comm, run->culprit, text, sizeof text))
-        tu_rank_text(comm->job, run->culprit, text, sizeof text);
+        tu_text_format(text, sizeof text, "its record does not tell which");
     return tu_comm_fail(comm, TUTTI_ERR_MISMATCH, run->culprit,
                         "%s made another call on communicator %u than this rank: %s",
                         tu_rank_text(comm->job, run->culprit, who, sizeof who), comm->id, text);

@@ -10,6 +10,12 @@ static tutti_status reject(tutti_comm *comm, tutti_status status) {
     return status;
 }
 
+/* A call that can be made again as it is, when there is room, must then fit those of the others. */
+static tutti_status refuse(tutti_comm *comm, tutti_status status) {
+    bool moment = status == TUTTI_ERR_MEMORY || status == TUTTI_ERR_LIMIT;
+    return moment ? status : reject(comm, status);
+}
+
 static tutti_status check_comm(const tutti_comm *comm, const char *function) {
     if (!tu_comm_usable(comm))
         return tu_fail(tu_comm_env(comm), TUTTI_ERR_ARG, "%s: no communicator, or a freed one",
@@ -138,7 +144,7 @@ static tutti_status make_allreduce(const char *function, const void *source, voi
 static tutti_status run(struct tu_call *call) {
     tutti_status status = tu_call_prepare(call);
     if (status)
-        return reject(call->comm, status);
+        return refuse(call->comm, status);
     tu_call_start(call);
     return tu_call_wait(call->comm->job, call);
 }
@@ -183,7 +189,7 @@ static tutti_status start(const char *function, const struct tu_call *made,
         return status;
     status = tu_request_new(comm->job, &call);
     if (status)
-        return reject(comm, status);
+        return refuse(comm, status);
     uint32_t generation = call->generation, index = call->index;
     *call = *made;
     call->generation = generation;
@@ -191,7 +197,7 @@ static tutti_status start(const char *function, const struct tu_call *made,
     status = tu_call_prepare(call);
     if (status) {
         tu_request_free(comm->job, call);
-        return reject(comm, status);
+        return refuse(comm, status);
     }
     comm->requests++;
     tu_call_start(call);

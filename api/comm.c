@@ -177,6 +177,8 @@ static tutti_status agree_on_id(tutti_comm *comm, uint32_t *id) {
 }
 
 tutti_status tutti_comm_dup(tutti_comm *comm, tutti_comm **dup) {
+    if (tu_comm_usable(comm) && !dup)
+        comm->rejected++;
     if (!tu_comm_usable(comm) || !dup)
         return tu_fail(tu_comm_env(comm), TUTTI_ERR_ARG, "tutti_comm_dup: %s",
                        dup ? "no communicator, or a freed one" : "dup is NULL");

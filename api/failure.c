@@ -73,7 +73,9 @@ static void take_poison(tutti_comm *comm, uint64_t value) {
     uint32_t origin = (uint32_t)(value >> RANK_BITS & RANK_MASK) - 1;
     tutti_status status = (tutti_status)(0 - (int32_t)(value >> 2 * RANK_BITS));
     char who[96], about[96] = "";
-    if (culprit != TU_NO_RANK)
+    if (culprit == comm->rank)
+        tu_text_format(about, sizeof about, "this rank");
+    else if (culprit != TU_NO_RANK)
         tu_rank_text(job, culprit, about, sizeof about);
     tu_text_format(comm->reason, sizeof comm->reason, "communicator %u was given up by %s: %s%s%s",
                    comm->id, tu_rank_text(job, origin, who, sizeof who), tu_status_name(status),
@@ -107,7 +109,9 @@ void tu_rank_lost(tutti_job *job, uint32_t rank, tutti_status status, const char
     job->losses++;
     tu_rank_text(job, rank, who, sizeof who);
     for (uint32_t id = 0; id < TU_MAX_COMMS; id++)
-        if (job->comm[id])
+        if (job->comm[id] && !tu_comm_usable(job->comm[id]) && !job->comm[id]->ruin)
+            job->comm[id]->ruin = status; /* freed: its id is not used again */
+        else if (job->comm[id])
             tu_comm_fail(job->comm[id], status, rank, "%s %s; communicator %u can't go on", who,
                          how, id);
 }

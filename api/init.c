@@ -76,6 +76,18 @@ static tutti_status open_window(tutti_job *job) {
     return status;
 }
 
+/* All that this rank can do by itself once it knows the others. */
+static tutti_status open_rooms(tutti_job *job) {
+    tutti_status status = tu_peers_make(job);
+    if (!status)
+        status = open_window(job);
+    if (!status)
+        status = tu_peers_open(job);
+    if (!status)
+        status = tu_comm_open(job, 0, &job->comm[0]);
+    return status;
+}
+
 static tutti_status open_job(tutti_job *job, const tutti_options *options) {
     struct tu_env *env = &job->env;
     tutti_status mine = tu_config_load(env);
@@ -99,17 +111,11 @@ static tutti_status open_job(tutti_job *job, const tutti_options *options) {
     job->lost = lost;
     if (!status)
         status = open_topology(job);
-    if (!status)
-        status = tu_peers_make(job);
-    if (!status)
-        status = open_window(job);
-    if (!status)
-        status = tu_peers_connect(job);
-    if (!status)
-        status = tu_comm_open(job, 0, &job->comm[0]);
-    /* nobody sends before all have connected */
-    if (!status)
-        status = job->boot->ops->fence(job->boot, env->config.init_timeout_ms);
+    if (status)
+        return status;
+    status = tu_job_agree(job, "open", open_rooms(job));
+    if (!status) /* nobody sends before all have connected */
+        status = tu_job_agree(job, "connect", tu_peers_connect(job));
     return status;
 }
 
@@ -208,14 +214,14 @@ static void drain(tutti_job *job) {
 
 /* Returns what went wrong, after which the job is closed all the same. */
 static tutti_status part(tutti_job *job) {
-    tutti_status status = TUTTI_OK;
+    tutti_status status = TUTTI_OK, met = TUTTI_OK;
     if (job->losses == 0 && !job->comm[0]->ruin)
         status = tutti_barrier(job->comm[0]);
     tu_poison_check(job);
     drain(job);
-    if (job->losses == 0 && !job->comm[0]->ruin)
-        status = job->boot->ops->fence(job->boot, job->env.config.init_timeout_ms);
-    return status;
+    if (job->losses == 0) /* a rank that ended early would look dead to the others */
+        met = job->boot->ops->fence(job->boot, job->env.config.init_timeout_ms);
+    return status ? status : met;
 }
 
 tutti_status tutti_finalize(tutti_job *job) {

@@ -11,8 +11,10 @@ const char *tutti_algorithm(tutti_comm *comm, tutti_call call, size_t count, tut
                             tutti_op op) {
     struct tu_choice choice;
     size_t bytes = 0;
-    (void)op; /* all operations commute so far */
     if (!tu_comm_usable(comm) || (unsigned)call >= TU_COLLECTIVES)
+        return NULL;
+    if (call == TUTTI_CALL_ALLREDUCE && ((unsigned)op >= TU_OPS || (unsigned)type >= TU_TYPES ||
+                                         !comm->job->kernels->fold[type][op]))
         return NULL;
     if (call != TUTTI_CALL_BARRIER &&
         (!tu_type_bytes(type) || !tu_multiply(count, tu_type_bytes(type), &bytes)))

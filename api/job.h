@@ -106,7 +106,7 @@ struct tutti_job {
     uint32_t peers; /* base peers and node members, ascending by rank */
     struct tu_peer *peer;
     struct tu_transport *shm, *wire; /* NULL if no peer uses it */
-    uint32_t *shm_peer, *wire_peer;  /* [peers of the transport] index in `peer` */
+    uint32_t *wire_peer;             /* [peers of the wire] index in `peer` */
 
     struct tutti_comm *comm[TU_MAX_COMMS]; /* by id; kept when freed, for the next of that id */
     struct tutti_comm *active;
@@ -129,7 +129,13 @@ struct tu_window_shape tu_window_shape_of(const struct tu_nodes *nodes,
 
 /* peers.c: who this rank talks to, and the transports to them. */
 tutti_status tu_peers_make(tutti_job *job);
-tutti_status tu_peers_connect(tutti_job *job);
+tutti_status tu_peers_open(tutti_job *job);    /* local */
+tutti_status tu_peers_connect(tutti_job *job); /* collective, if there is a wire */
+/*
+ * Collective. How a local part of init went: a failure of one rank is one of all, each of which names
+ * that rank and its reason.
+ */
+tutti_status tu_job_agree(tutti_job *job, const char *key, tutti_status mine);
 void tu_peers_free(tutti_job *job);
 struct tu_peer *tu_peer_of(const tutti_job *job, uint32_t rank);
 

@@ -123,7 +123,7 @@ static void free_selection(struct selection *s) {
 }
 
 static tutti_status open_transport(tutti_job *job, const struct tu_transport_ops *ops, bool mapped,
-                                   struct tu_transport **transport, uint32_t **peer_index) {
+                                   struct tu_transport **transport) {
     struct selection s;
     tutti_status status = select_peers(job, mapped, &s);
     const struct tu_window_shape *shape = &job->window.shape;
@@ -151,8 +151,10 @@ static tutti_status open_transport(tutti_job *job, const struct tu_transport_ops
             job->peer[s.index[i]].index = i;
             job->peer[s.index[i]].format = format;
         }
-        *peer_index = s.index;
-        s.index = NULL;
+        if (!mapped) {
+            job->wire_peer = s.index;
+            s.index = NULL;
+        }
     }
     free_selection(&s);
     return status;
@@ -160,14 +162,14 @@ static tutti_status open_transport(tutti_job *job, const struct tu_transport_ops
 
 /* ---- connecting ---- */
 
-/* How the opening went on a rank: everybody hears of a failure at once, with its reason. */
+/* How it went on a rank. */
 struct outcome {
     int32_t status;
     char host[64];
     char text[188];
 };
 
-static tutti_status agree_on_opening(tutti_job *job, tutti_status mine) {
+tutti_status tu_job_agree(tutti_job *job, const char *key, tutti_status mine) {
     uint32_t ranks = job->boot->size;
     struct outcome outcome = {.status = mine};
     snprintf(outcome.host, sizeof outcome.host, "%s", job->env.host);
@@ -179,7 +181,7 @@ static tutti_status agree_on_opening(tutti_job *job, tutti_status mine) {
     if (all && rank) {
         for (uint32_t r = 0; r < ranks; r++)
             rank[r] = r;
-        status = job->boot->ops->exchange(job->boot, "open", &outcome, sizeof outcome, rank, ranks,
+        status = job->boot->ops->exchange(job->boot, key, &outcome, sizeof outcome, rank, ranks,
                                           all, job->env.config.init_timeout_ms);
     }
     for (uint32_t r = 0; !status && !mine && r < ranks; r++)
@@ -191,7 +193,9 @@ static tutti_status agree_on_opening(tutti_job *job, tutti_status mine) {
     return mine ? mine : status;
 }
 
-static tutti_status connect_wire(tutti_job *job) {
+tutti_status tu_peers_connect(tutti_job *job) {
+    if (!job->wire)
+        return TUTTI_OK;
     const struct tu_transport_ops *ops = job->wire->ops;
     size_t bytes = ops->address_bytes(job->wire);
     uint32_t n = 0;
@@ -229,21 +233,15 @@ static tutti_status check_choice(tutti_job *job) {
                    job->topology->info[other].host);
 }
 
-tutti_status tu_peers_connect(tutti_job *job) {
-    bool wired = job->nodes->nodes > 1;
+tutti_status tu_peers_open(tutti_job *job) {
     const struct tu_transport_ops *wire = &tu_transport_verbs;
     if (job->env.hooks && job->env.hooks->wire)
         wire = job->env.hooks->wire;
     tutti_status status = check_choice(job);
-    if (status)
-        return status;
-    status = open_transport(job, &tu_transport_shm, true, &job->shm, &job->shm_peer);
-    if (!status && wired)
-        status = open_transport(job, wire, false, &job->wire, &job->wire_peer);
-    if (wired)
-        status = agree_on_opening(job, status);
-    if (!status && wired)
-        status = connect_wire(job);
+    if (!status)
+        status = open_transport(job, &tu_transport_shm, true, &job->shm);
+    if (!status && job->nodes->nodes > 1)
+        status = open_transport(job, wire, false, &job->wire);
     return status;
 }
 
@@ -253,6 +251,5 @@ void tu_peers_free(tutti_job *job) {
     if (job->shm)
         job->shm->ops->close(job->shm);
     free(job->wire_peer);
-    free(job->shm_peer);
     free(job->peer);
 }

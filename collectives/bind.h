@@ -18,7 +18,7 @@ struct tu_bound {
     const struct tu_plan *plan; /* owned */
     struct tu_channels *channels;
     union tu_ring *ring[TU_MAX_BANKS]; /* [plan->channels] each */
-    uint32_t *owner; /* [blocks] node member that holds the block in node scratch; NULL without */
+    uint32_t *owner;    /* [blocks] node member that holds the block in node scratch */
     uint8_t *node_step; /* [steps] 1: touches node scratch */
     uint32_t node_steps;
     uint32_t operands; /* most that a step has */

@@ -1,7 +1,7 @@
 /*
  * The executor. A run is one call under way in one bank of a comm: a bound plan, buffers, and the state
  * of the segments under way. tu_run_advance() starts what can start and returns when nothing moves; it
- * never blocks. Blocking, nonblocking and persistent calls all run through it.
+ * never blocks. Blocking and nonblocking calls run through it alike.
  */
 #ifndef TU_COLLECTIVES_RUN_H
 #define TU_COLLECTIVES_RUN_H
@@ -60,8 +60,7 @@ struct tu_run {
     const void **operand;  /* [most operands of a step] */
     struct tu_segment segment[TU_MAX_SEGMENTS];
     /* a mismatch: */
-    uint32_t culprit;             /* rank in the comm whose message does not fit */
-    uint32_t culprit_fingerprint; /* of its call */
+    uint32_t culprit; /* rank in the comm whose message does not fit */
     /* memory behind the arrays, grown as plans need */
     uint64_t laid_out; /* serial of the plan that the arrays are laid out for */
     void *memory;

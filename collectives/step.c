@@ -159,7 +159,6 @@ static bool try_wait(struct tu_run *run, struct tu_segment *segment, uint32_t i,
     uint32_t fingerprint = tu_ring_fingerprint(ring, number);
     if (fingerprint != run->work.fingerprint) {
         run->culprit = run->bound->plan->channel[step->channel].peer;
-        run->culprit_fingerprint = fingerprint;
         run->state = TU_RUN_FAILED;
         return false;
     }

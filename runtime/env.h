@@ -24,7 +24,7 @@ struct tu_hooks {
     bool (*decline)(void *context); /* true: leave this step for later although it may run */
     const struct tu_transport_ops *wire; /* instead of verbs */
     void *wire_context;
-    uint32_t first_number; /* of every channel, 0: 1. A slot's flag is 0 before its first use */
+    uint32_t first_number; /* of every channel; 0 stands for 1 */
     bool no_sharing;       /* every rank is a node of its own, whatever the host */
 };
 

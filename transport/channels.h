@@ -37,7 +37,7 @@ struct tu_channels_params {
     struct tu_counters *counters;
     uint32_t comm; /* id */
     uint32_t rank;
-    uint32_t first_number;  /* of every ring; not 0, since memory is zero before the first use */
+    uint32_t first_number;  /* of every ring; cells hold the number before it until the first use */
     uint32_t scratch_slots; /* S, a power of two */
     size_t slot_bytes, share_bytes; /* of an edge's slot; of a board's and of node scratch */
     uint32_t edges;

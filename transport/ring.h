@@ -26,10 +26,9 @@
 struct tu_peer {
     uint32_t rank; /* in the job */
     char host[64];
-    uint8_t *window; /* mapped, or NULL */
-    /* else over this wire: */
-    struct tu_transport *transport;
-    uint32_t index; /* in the transport */
+    uint8_t *window;                /* mapped, or NULL */
+    struct tu_transport *transport; /* shm if mapped, else the wire */
+    uint32_t index;                 /* in the transport */
     enum tu_line_format format;
 };
 

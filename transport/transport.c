@@ -14,11 +14,6 @@ tutti_status tu_no_address(struct tu_transport *transport, void *blob) {
     return TUTTI_OK;
 }
 
-tutti_status tu_no_connect(struct tu_transport *transport, uint32_t peer, const void *blob) {
-    (void)transport, (void)peer, (void)blob;
-    return TUTTI_OK;
-}
-
 tutti_status tu_no_register(struct tu_transport *transport, void *base, size_t bytes,
                             uint64_t *key) {
     (void)transport, (void)base, (void)bytes;

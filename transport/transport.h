@@ -49,7 +49,7 @@ struct tu_counters {
     uint64_t lines;       /* line cells sent */
     uint64_t writes;      /* eager pieces sent */
     uint64_t cells;       /* credit, announcement and poison cells sent */
-    uint64_t bytes;       /* payload of lines and writes */
+    uint64_t bytes;       /* payload of lines, and of writes as transports see them */
     uint64_t requests;    /* work requests posted (verbs) */
     uint64_t doorbells;   /* posts that rang the device */
     uint64_t completions; /* send completions polled */
@@ -176,11 +176,10 @@ struct tu_transport {
 extern const struct tu_transport_ops tu_transport_shm;
 extern const struct tu_transport_ops tu_transport_verbs;
 
-/* Members for transports that have nothing to do there: no address to publish, nothing to connect or
+/* Members for transports that have nothing to do there: no address to publish, nothing to
    register, everything sent is there, and no event to sleep on. */
 size_t tu_no_address_bytes(const struct tu_transport *transport);
 tutti_status tu_no_address(struct tu_transport *transport, void *blob);
-tutti_status tu_no_connect(struct tu_transport *transport, uint32_t peer, const void *blob);
 tutti_status tu_no_register(struct tu_transport *transport, void *base, size_t bytes,
                             uint64_t *key);
 void tu_no_deregister(struct tu_transport *transport, uint64_t key);

@@ -8,7 +8,7 @@
  *
  * A comm block, each cell in a stride of its own so that no two writers share a line:
  *   poison             any peer -> me   status and origin, 0: none
- *   info               me -> node       offsets + 1 of my scratch slots, per bank
+ *   info               me -> node       offset + 1 of my scratch slots
  *   record             me -> all        what my last calls were
  *   done     [D]       me -> node       uses of node scratch that I am done with
  *   credit   [P][D]    edge reader -> me   consumed count of my edge to it

@@ -132,8 +132,8 @@ TUTTI_API size_t tutti_type_size(tutti_type type);
 
 /* ---- version ------------------------------------------------------------------------------ */
 
-/* Version of the library that runs, which may be newer than TUTTI_VERSION of the header: within one
- * major version newer libraries serve older programs. Any thread, any time, without a job. */
+/* Version of the library that runs, which may be newer than TUTTI_VERSION of the header: libraries
+ * of one minor version (0.1.x) serve each other's programs. Any thread, any time, without a job. */
 TUTTI_API const char *tutti_version_string(void);
 TUTTI_API void tutti_version(int *major, int *minor, int *patch);
 
@@ -177,7 +177,8 @@ typedef struct tutti_options {
  * have called it, or fails after TUTTI_INIT_TIMEOUT_MS with the missing ranks named. On failure *job
  * is untouched and nothing is left behind; a later call may succeed.
  * Errors: ARG, CONFIG (bad or differing TUTTI_* variables), UNSUPPORTED (a forced transport that is
- * impossible here), MEMORY, LAUNCH, TIMEOUT, DEVICE, SYSTEM.
+ * impossible here), MEMORY, LAUNCH, TIMEOUT, DEAD, UNREACHABLE, DEVICE, SYSTEM. A failure of one rank is
+ * one of all, each of which names it.
  */
 TUTTI_API tutti_status tutti_init(const tutti_options *options, tutti_job **job);
 
@@ -221,7 +222,8 @@ TUTTI_API tutti_status tutti_comm_free(tutti_comm *comm);
  * Errors of all: ARG (NULL buffer with a count, freed communicator), COUNT, MEMORY, and the groups
  * "the comm" and "the job".
  * Local completion: barrier and allreduce need every peer; broadcast needs the root, and at the root
- * no peer while its rings have room.
+ * no peer while its rings have room (over a network, the first large one also waits until the
+ * readers have made room for it).
  */
 
 /* As source of a reduction: the target holds the source. May differ between ranks. */
@@ -277,7 +279,7 @@ typedef struct tutti_counters {
     uint64_t lines;       /* small messages: payload and flag together */
     uint64_t writes;      /* larger pieces */
     uint64_t cells;       /* credits and other single words */
-    uint64_t bytes;       /* payload of lines and writes */
+    uint64_t bytes;       /* payload of lines and writes; a write over a network has 8 more */
     uint64_t requests;    /* work requests posted to devices */
     uint64_t doorbells;   /* posts of one or more requests */
     uint64_t completions; /* send completions polled */

@@ -71,10 +71,16 @@ static void requests(struct ranks *ranks) {
     ANSWERS(tutti_wait(ranks->job, NULL), TUTTI_ERR_ARG);
 }
 
+/* Others may have found it before this rank made its call. */
+static bool found_mismatch(struct ranks *ranks, tutti_status status) {
+    return status == TUTTI_ERR_MISMATCH ||
+           (status == TUTTI_ERR_COMM && strstr(tutti_last_error(ranks->job), "MISMATCH"));
+}
+
 /* After a mismatch every rank returns, the comm is ruined, others go on. */
 static void expect_mismatch(struct ranks *ranks, tutti_comm *comm, tutti_status status) {
     float x = 1, y;
-    REQUIRE(status == TUTTI_ERR_MISMATCH, "%s", tutti_status_string(status));
+    REQUIRE(found_mismatch(ranks, status), "%s", tutti_status_string(status));
     ANSWERS(tutti_barrier(comm), TUTTI_ERR_COMM);
     SUCCEED(tutti_allreduce(&x, &y, 1, TUTTI_F32, TUTTI_SUM, ranks->world));
     REQUIRE(y == (float)ranks->size, "the world is wrong");
@@ -106,8 +112,9 @@ static void crossed_roots(struct ranks *ranks) {
     tutti_status status = tutti_bcast(&x, 1, TUTTI_I32, ranks->rank % 2, comm);
     if (status == TUTTI_OK)
         status = tutti_barrier(comm);
-    REQUIRE(status == TUTTI_ERR_MISMATCH, "%s", tutti_status_string(status));
-    if (ranks->size == 2)
+    REQUIRE(found_mismatch(ranks, status), "%s", tutti_status_string(status));
+    if (ranks->size == 2 && status == TUTTI_ERR_MISMATCH &&
+        !strstr(tutti_last_error(ranks->job), "given up"))
         says(ranks, "from root");
     SUCCEED(tutti_barrier(ranks->world));
 }

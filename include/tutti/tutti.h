@@ -276,14 +276,14 @@ TUTTI_API const char *tutti_transports(const tutti_comm *comm);
 /* Exact counts of what this rank did since init. Set `size` to sizeof(tutti_counters) first. */
 typedef struct tutti_counters {
     size_t size;
-    uint64_t lines;       /* small messages: payload and flag together */
-    uint64_t writes;      /* larger pieces */
-    uint64_t cells;       /* credits and other single words */
-    uint64_t bytes;       /* payload of lines and writes; a write over a network has 8 more */
-    uint64_t requests;    /* work requests posted to devices */
-    uint64_t doorbells;   /* posts of one or more requests */
-    uint64_t completions; /* send completions polled */
-    uint64_t receives;    /* receive completions polled */
+    uint64_t lines;             /* small messages: payload and flag together */
+    uint64_t writes;            /* larger pieces */
+    uint64_t cells;             /* credits and other single words */
+    uint64_t bytes;             /* payload of lines and writes; a write over a network has 8 more */
+    uint64_t requests;          /* work requests posted to devices */
+    uint64_t doorbells;         /* posts of one or more requests */
+    uint64_t completions;       /* send completions polled */
+    uint64_t receives;          /* receive completions polled */
     uint64_t window_bytes;      /* size of the window */
     uint64_t window_used_bytes; /* of it, handed out */
 } tutti_counters;
@@ -296,10 +296,10 @@ TUTTI_API tutti_status tutti_get_counters(const tutti_job *job, tutti_counters *
 typedef struct tutti_knob_info {
     size_t size;
     const char *name, *unit, *fallback, *help; /* static; "" if none */
-    int agreed;         /* must be the same on all ranks */
-    char allowed[128];  /* what it may be, in words */
+    int agreed;                                /* must be the same on all ranks */
+    char allowed[128];                         /* what it may be, in words */
     char value[64];
-    char origin[16];    /* "default", "environment" */
+    char origin[16]; /* "default", "environment" */
 } tutti_knob_info;
 TUTTI_API tutti_status tutti_knob(int index, tutti_knob_info *info);
 
@@ -316,7 +316,7 @@ typedef struct tutti_port_info {
     char gid[48];
     char gid_type[16]; /* "IB", "RoCE v1", "RoCE v2" */
     char interface[32];
-    int chosen;    /* tutti would use this one here */
+    int chosen; /* tutti would use this one here */
 } tutti_port_info;
 TUTTI_API tutti_status tutti_port(int index, tutti_port_info *info);
 

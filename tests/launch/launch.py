@@ -14,7 +14,11 @@ import subprocess
 import sys
 
 SKIPPED = 77
-NODE_AGENT = pathlib.Path(__file__).resolve().parent.parent / "vm" / "guest" / "node-agent"
+HERE = pathlib.Path(__file__).resolve().parent
+NODE_AGENT = HERE.parent / "vm" / "guest" / "node-agent"
+VALGRIND = ["valgrind", "-q", "--error-exitcode=9", "--leak-check=full",
+            "--show-leak-kinds=definite,indirect", "--errors-for-leak-kinds=definite,indirect",
+            f"--suppressions={HERE / 'valgrind.supp'}"]
 # What a launcher with PMIx 5 says of each rank with PMIx 4.2.2; harmless.
 OLD_CLIENT = re.compile(r"PMIX_ERR_UNPACK_READ_PAST_END_OF_BUFFER in file .*/bfrop_pmix41\.c")
 
@@ -30,6 +34,7 @@ def arguments():
     add("--env", action="append", default=[], help="NAME=VALUE for the ranks")
     add("--rank-env", action="append", default=[], help="RANK:NAME=VALUE for one rank")
     add("--system-pmix", action="store_true", help="ranks load the system's PMIx, not the launcher's")
+    add("--valgrind", action="store_true", help="ranks run under valgrind; a leak or error fails them")
     add("--says", action="append", default=[], help="text that must be in the output")
     add("--timeout", type=float, default=60)
     add("program", nargs="+")
@@ -68,7 +73,7 @@ def rank_command(args):
             cases.append(f"{rank}) export '{variable}';;")
         rank = "${PMIX_RANK:-${OMPI_COMM_WORLD_RANK:-0}}"
         command += ["sh", "-c", f'case {rank} in {" ".join(cases)} esac; exec "$0" "$@"']
-    return command + args.program
+    return command + VALGRIND * args.valgrind + args.program
 
 
 def run(command, timeout):

@@ -23,7 +23,8 @@ struct order {
     uint32_t *consumed;   /* [channels] of incoming ones: smallest use not given back */
     uint32_t *slot_needs; /* [uses] of outgoing ones: readers that still hold the slot's last use */
     uint32_t *ready, readies;
-    uint32_t *list, done; /* [steps] the steps done, in order */
+    uint32_t *list, done; /* [steps] the steps that ran, in order */
+    uint32_t completed;   /* of them; a SHARE by reference runs long before */
     bool by_reference;
     uint32_t *share_holds; /* [uses] of boards, then: node peers that have not consumed it */
 };
@@ -100,6 +101,7 @@ static void deliver(struct order *order, uint32_t g) {
 static void complete(struct order *order, uint32_t g) {
     const struct tu_step *step = tu_proof_step(order->proof, g);
 
+    order->completed++;
     for (uint32_t i = order->next_at[g]; i < order->next_at[g + 1]; i++)
         meet(order, order->next[i]);
     if (step->kind == TU_WAIT && step->users == 0)
@@ -300,7 +302,7 @@ bool tu_proof_order(struct tu_proof *proof) {
     tu_proof_release(proof, mark);
     if (!run(&by_reference))
         return tu_proof_no_memory(proof);
-    proof->result->by_reference = by_reference.done == proof->steps;
+    proof->result->by_reference = by_reference.completed == proof->steps;
     tu_proof_release(proof, mark);
     return true;
 }

@@ -222,9 +222,11 @@ bool tu_step_try(struct tu_run *run, struct tu_segment *segment, uint32_t i) {
     case TU_WAIT:
         return try_wait(run, segment, i, step);
     case TU_WRITE:
+        return try_send(run, segment, step);
     case TU_SHARE:
     case TU_SIGNAL:
-        return try_send(run, segment, step);
+        /* What nobody reads is given back in advance, and its slot may hold a later use by now. */
+        return step->readers == 0 || try_send(run, segment, step);
     default:
         return compute(run, segment, step);
     }

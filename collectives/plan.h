@@ -22,7 +22,7 @@
  * STEPS may start when both steps in `after` are done and
  *   WRITE   the channel has a free slot; done when its source may be overwritten
  *   WAIT    the use has arrived
- *   SHARE   as WRITE, on a board
+ *   SHARE   as WRITE, on a board; done at once if nobody reads it
  *   SIGNAL  as SHARE, with no blocks
  *   REDUCE, COPY  (node blocks: the scratch slot of the segment is free on every node member)
  * Any step that may start may run, in any order. A slot is given back when all steps that name its

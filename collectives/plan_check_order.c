@@ -41,7 +41,8 @@ static void consume(struct order *order, size_t writers, uint32_t uses, uint32_t
     const struct tu_proof *proof = order->proof;
     uint64_t later = (uint64_t)use + proof->slots;
 
-    if (later < uses && --order->slot_needs[writers + later] == 0)
+    if (later < uses && order->slot_needs[writers + later] > 0 &&
+        --order->slot_needs[writers + later] == 0)
         meet(order, proof->use_step[writers + later]);
     if (!order->by_reference)
         return;
@@ -157,6 +158,12 @@ static void list_dependents(struct order *order) {
                 order->next[--order->next_at[tu_proof_after(proof, g, i)]] = g;
 }
 
+/* What nobody reads is not sent, and needs no slot. */
+static bool is_sent(const struct tu_proof *proof, size_t use) {
+    const struct tu_step *step = tu_proof_step(proof, proof->use_step[use]);
+    return step->kind == TU_WRITE || step->readers > 0;
+}
+
 /* The first uses find free slots; later ones need the release of the use one ring before. */
 static void count_slot_needs(struct order *order) {
     const struct tu_proof *proof = order->proof;
@@ -168,8 +175,9 @@ static void count_slot_needs(struct order *order) {
             continue;
         uint32_t readers = tu_proof_readers(proof, c, &reader);
         for (uint32_t use = 0; use < tu_proof_channel(proof, c)->uses; use++) {
-            order->slot_needs[proof->use_base[c] + use] = use < proof->slots ? 0 : readers;
-            order->share_holds[proof->use_base[c] + use] = readers;
+            size_t at = proof->use_base[c] + use;
+            order->slot_needs[at] = use < proof->slots || !is_sent(proof, at) ? 0 : readers;
+            order->share_holds[at] = readers;
         }
     }
 }

@@ -163,7 +163,10 @@ static uint32_t first_line(struct model *m, uint32_t rank, uint32_t s, uint32_t 
 }
 
 static bool has_slot(struct model *m, uint32_t rank, uint32_t s) {
-    uint32_t n, first = first_line(m, rank, s, &n), use = m->plan[rank]->step[s].use;
+    const struct tu_step *step = &m->plan[rank]->step[s];
+    uint32_t n, first = first_line(m, rank, s, &n), use = step->use;
+    if (step->kind != TU_WRITE && step->readers == 0) /* it is not sent */
+        return true;
     for (uint32_t i = 0; i < n; i++)
         if (use - m->line[first + i].seen >= m->options->ring_slots &&
             use >= m->line[first + i].seen)

@@ -30,11 +30,18 @@ void bench_barrier(struct bench_world *world) {
         bench_fail(world, "barrier: %s", world->backend->error(world));
 }
 
+void bench_max_times(struct bench_world *world, double *time, size_t times) {
+    double most[8];
+    if (times > sizeof most / sizeof *most)
+        bench_fail(world, "%zu times at once", times);
+    if (world->backend->allreduce(world, time, most, times, BENCH_F64, BENCH_MAX))
+        bench_fail(world, "allreduce of times: %s", world->backend->error(world));
+    memcpy(time, most, times * sizeof *time);
+}
+
 double bench_max(struct bench_world *world, double value) {
-    double most = value;
-    if (world->backend->allreduce(world, &value, &most, 1, BENCH_F64, BENCH_MAX))
-        bench_fail(world, "allreduce of a time: %s", world->backend->error(world));
-    return most;
+    bench_max_times(world, &value, 1);
+    return value;
 }
 
 static void combine(struct bench_world *world, int64_t *word, size_t words, enum bench_op op) {
@@ -88,8 +95,15 @@ static int *gather_cpus(struct bench_world *world) {
     return NULL;
 }
 
+/* The floor is that of ranks of one host which all reduce, or do no more than meet. */
+static void set_floor(const struct bench_world *world, const struct bench_options *options,
+                      const struct bench_floor *floor, struct bench_row *row) {
+    if (floor && world->hosts == 1 && options->call != BENCH_BCAST)
+        row->floor_us = bench_floor_us(floor, row->handoff_ns, world->size, row->bytes);
+}
+
 static void measure_sizes(struct bench_world *world, const struct bench_options *options,
-                          struct bench_report *report) {
+                          const struct bench_floor *floor, struct bench_report *report) {
     bool once = options->call == BENCH_BARRIER;
     for (size_t bytes = once ? 0 : options->min_bytes; bytes <= options->max_bytes;
          bytes = bytes ? bytes * options->factor : bench_type_bytes(options->type)) {
@@ -97,8 +111,9 @@ static void measure_sizes(struct bench_world *world, const struct bench_options 
         if (options->floor)
             row.handoff_ns = bench_handoff_alone(world);
         bench_measure(world, options, bytes, &row);
+        set_floor(world, options, floor, &row);
         bench_report_row(report, &row);
-        if (once || bytes > SIZE_MAX / options->factor)
+        if (once || row.slow || bytes > SIZE_MAX / options->factor)
             break;
     }
 }
@@ -114,13 +129,14 @@ int main(int argc, char **argv) {
         bench_fail(&world, "%s", bench_backend.error(&world));
     bench_place(&world, options.pin);
     int *cpu_of = gather_cpus(&world);
-    bool with_floor = options.floor || options.call == BENCH_FLOOR;
-    if (with_floor)
-        bench_floor_alone(&world, &floor);
-    struct bench_report *report =
-        bench_report_open(&world, &options, with_floor ? &floor : NULL, cpu_of);
-    if (options.call != BENCH_FLOOR)
-        measure_sizes(&world, &options, report);
+    struct bench_floor *known = options.floor || options.call == BENCH_FLOOR ? &floor : NULL;
+    if (known)
+        bench_floor_alone(&world, known);
+    struct bench_report *report = bench_report_open(&world, &options, known, cpu_of);
+    if (options.call == BENCH_LATE)
+        bench_late(&world, &options, report);
+    else if (options.call != BENCH_FLOOR)
+        measure_sizes(&world, &options, known, report);
     uint64_t window = bench_backend.window(&world, &used);
     int status = bench_report_close(report, window, used);
     free(cpu_of);

@@ -10,7 +10,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-enum bench_call { BENCH_ALLREDUCE, BENCH_BCAST, BENCH_BARRIER, BENCH_FLOOR };
+enum bench_call { BENCH_ALLREDUCE, BENCH_BCAST, BENCH_BARRIER, BENCH_FLOOR, BENCH_LATE };
 enum bench_type { BENCH_I32, BENCH_I64, BENCH_F32, BENCH_F64, BENCH_TYPES };
 enum bench_op {
     BENCH_SUM,
@@ -84,6 +84,7 @@ _Noreturn void bench_fail(const struct bench_world *world, const char *format, .
 /* Over all ranks, in place. They end the process on failure. */
 void bench_barrier(struct bench_world *world);
 double bench_max(struct bench_world *world, double value);
+void bench_max_times(struct bench_world *world, double *time, size_t times);
 void bench_sum_words(struct bench_world *world, int64_t *word, size_t words);
 void bench_max_words(struct bench_world *world, int64_t *word, size_t words);
 
@@ -97,6 +98,8 @@ struct bench_options {
     enum bench_op op;
     int root;
     double seconds; /* per size */
+    double limit_s; /* per size: then it ends early, and larger ones are left out */
+    double skew_us; /* below 0: ranks arrive as they come */
     bool check_only, cold, bare, pin, floor;
     const char *json; /* file, NULL: none */
 };
@@ -151,16 +154,28 @@ struct bench_row {
     size_t bytes, count;
     uint64_t iterations; /* of a block */
     int blocks;          /* 0: only checked */
+    bool slow;           /* it took longer than the limit */
     double min_us, median_us, max_us;
     const char *algorithm, *transports;
     bool counted;
     double most[BENCH_COUNTS], mean[BENCH_COUNTS]; /* per call, over the ranks */
     double handoff_ns;                             /* just before; 0: not measured */
+    double floor_us;                               /* 0: not known */
 };
 
 /* Checks, and unless told not to, times calls of `bytes` bytes. Collective. */
 void bench_measure(struct bench_world *world, const struct bench_options *options, size_t bytes,
                    struct bench_row *row);
+
+/* Arrivals at random moments; NULL if longest_us is below 0. Around each call arrive and end, at most
+   `most` times before the seconds, their sum, are asked for: collective. */
+struct bench_skew;
+struct bench_skew *bench_skew_open(struct bench_world *world, double longest_us);
+void bench_skew_close(struct bench_skew *skew);
+uint64_t bench_skew_most(void);
+void bench_skew_arrive(struct bench_skew *skew);
+void bench_skew_end(struct bench_skew *skew);
+double bench_skew_seconds(struct bench_skew *skew);
 
 /* ---- machine --------------------------------------------------------------------------------- */
 
@@ -172,7 +187,8 @@ void bench_place(struct bench_world *world, bool pin);
 
 /* What two cores of this host can do at best; 0: not measured. */
 struct bench_floor {
-    int cpu[2]; /* -1: there is only one */
+    int cores;  /* that this process may be given */
+    int cpu[2]; /* the first two; -1: there is only one */
     const char *mode;
     double exchange_ns;              /* each writes a line and waits for the other's */
     double handoff_ns;               /* one line one way, of a ping-pong */
@@ -190,7 +206,10 @@ void bench_floor_measure(struct bench_floor *floor);
 /* The hand-off alone, a few ms. */
 double bench_floor_handoff(void);
 
-/* Runs one of the above on rank 0 while the others sleep. Collective. */
+/* What a call of `bytes` bytes between `ranks` ranks of this host takes at least; 0: not known. */
+double bench_floor_us(const struct bench_floor *floor, double handoff_ns, int ranks, size_t bytes);
+
+/* Runs a measurement of the above on rank 0 while the others sleep. Collective. */
 void bench_floor_alone(struct bench_world *world, struct bench_floor *floor);
 double bench_handoff_alone(struct bench_world *world);
 
@@ -203,8 +222,14 @@ struct bench_report *bench_report_open(const struct bench_world *world,
                                        const struct bench_options *options,
                                        const struct bench_floor *floor, const int *cpu_of);
 void bench_report_row(struct bench_report *report, const struct bench_row *row);
+/* Processor time of the `waiting` ranks from 0 on. */
+void bench_report_late(struct bench_report *report, const int64_t *cpu_us, int waiting);
 /* Writes the JSON file. Returns 0 for success. */
 int bench_report_close(struct bench_report *report, uint64_t window_bytes, uint64_t used_bytes);
+
+/* One rank comes options->seconds late; what the others took meanwhile. Collective. */
+void bench_late(struct bench_world *world, const struct bench_options *options,
+                struct bench_report *report);
 
 void bench_floor_print(const struct bench_floor *floor, FILE *out);
 

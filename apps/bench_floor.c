@@ -19,7 +19,7 @@ enum {
     TRIALS = 9,
     HANDOFF_TRIALS = 5,
     TURNS = 2000, /* of a trial */
-    YIELDS = 2000,
+    YIELDS = 500,
     SHARED_BYTES = 256 << 10, /* fits a core's own cache */
     SMALL_BYTES = 32 << 10,
     LARGE_BYTES = 16 << 20,
@@ -153,14 +153,20 @@ static void play_exchange(struct duet *duet, int me) {
     exchange(duet, me, &line[(size_t)me * apart], &line[(size_t)!me * apart]);
 }
 
+/* On one core: what one has written, the other sees once it has been switched to. */
 static void play_yield(struct duet *duet, int me) {
-    int phase = 0;
-    meet(duet, &phase);
-    double start = bench_now();
-    for (int i = 0; i < YIELDS; i++)
-        sched_yield();
-    if (me == 0)
-        keep_best(&duet->best[0], (bench_now() - start) / YIELDS / 2 * 1e9);
+    _Atomic uint64_t *line = &duet->answer;
+    uint64_t number = (uint64_t)me; /* that I wait for; 0 is there */
+    for (int trial = 0; trial < TRIALS; trial++) {
+        double start = bench_now();
+        for (int i = 0; i < YIELDS; i++, number += 2) {
+            while (atomic_load_explicit(line, memory_order_acquire) < number)
+                sched_yield();
+            atomic_store_explicit(line, number + 1, memory_order_release);
+        }
+        if (me == 0)
+            keep_best(&duet->best[0], (bench_now() - start) / YIELDS / 2 * 1e9);
+    }
 }
 
 /* ---- threads ---- */
@@ -231,20 +237,22 @@ static void close_duet(struct duet *duet) {
     free(duet);
 }
 
-/* The first two cores that this process may be given, whatever it is pinned to now. */
-static void find_cpus(int cpu[2]) {
+/* The first two cores that this process may be given, whatever it is pinned to now. Returns how many
+   there are. */
+static int find_cpus(int cpu[2]) {
     cpu_set_t before, all;
     int found = 0;
     cpu[0] = cpu[1] = -1;
     if (sched_getaffinity(0, sizeof before, &before))
-        return;
+        return 0;
     memset(&all, 0xff, sizeof all);
     sched_setaffinity(0, sizeof all, &all); /* the kernel leaves what the cpuset has */
     if (sched_getaffinity(0, sizeof all, &all) == 0)
-        for (int i = 0; i < CPU_SETSIZE && found < 2; i++)
-            if (CPU_ISSET(i, &all))
-                cpu[found++] = i;
+        for (int i = 0; i < CPU_SETSIZE; i++)
+            if (CPU_ISSET(i, &all) && found++ < 2)
+                cpu[found - 1] = i;
     sched_setaffinity(0, sizeof before, &before);
+    return found;
 }
 
 /* ---- one core ---- */
@@ -341,7 +349,7 @@ static void measure_pair(struct bench_floor *floor, struct duet *duet) {
 void bench_floor_measure(struct bench_floor *floor) {
     struct duet *duet = open_duet();
     memset(floor, 0, sizeof *floor);
-    find_cpus(floor->cpu);
+    floor->cores = find_cpus(floor->cpu);
     if (duet && floor->cpu[1] >= 0)
         measure_pair(floor, duet);
     if (duet && floor->cpu[0] >= 0 && play_duet(duet, floor->cpu[0], floor->cpu[0], play_yield))

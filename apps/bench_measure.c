@@ -5,6 +5,8 @@
  * reads one of each line of the result, as a program does that uses them. What that takes is measured by
  * the same loop without the calls, and subtracted: what the caller pays for lines that the library
  * has left in another core's cache or in memory stays in. Both times are those of the slowest rank.
+ * Sources that shall be cold are not changed, as that would fetch them; with skew they are changed before
+ * the time begins.
  */
 #include "apps/bench.h"
 
@@ -32,13 +34,27 @@ struct trial {
     size_t instance;          /* of the next call */
     int root;                 /* of the next broadcast */
     unsigned salt, line_salt;
-    bool changed;  /* lines were, since the last fill */
-    uint64_t sink; /* keeps reads */
+    bool changed;            /* lines were, since the last fill */
+    struct bench_skew *skew; /* NULL: ranks arrive as they come */
+    double start_s;          /* of this size */
+    uint64_t sink;           /* keeps reads */
 };
 
 /* ---- buffers ---- */
 
+/* Of the largest cache; sysconf() is wrong in some virtual machines. */
 static size_t cache_bytes(void) {
+    static const char *const file[] = {"/sys/devices/system/cpu/cpu0/cache/index3/size",
+                                       "/sys/devices/system/cpu/cpu0/cache/index2/size"};
+    for (int i = 0; i < 2; i++) {
+        size_t kib = 0;
+        FILE *in = fopen(file[i], "r");
+        bool known = in && fscanf(in, "%zuK", &kib) == 1 && kib;
+        if (in)
+            fclose(in);
+        if (known)
+            return kib << 10;
+    }
     long bytes = sysconf(_SC_LEVEL3_CACHE_SIZE);
     if (bytes <= 0)
         bytes = sysconf(_SC_LEVEL2_CACHE_SIZE);
@@ -78,13 +94,14 @@ static bool is_sender(const struct trial *t) {
 
 /* New values in all sources, and none in the targets. */
 static void fill(struct trial *t) {
-    t->salt++;
+    t->salt += (unsigned)t->instances;
     t->changed = false;
     if (t->options->call == BENCH_BARRIER)
         return;
     for (size_t i = 0; i < t->instances; i++) {
         bench_spoil(t->values.type, t->target + i * t->stride, t->count);
-        bench_fill(&t->values, t->world->rank, t->salt, t->source + i * t->stride, t->count);
+        bench_fill(&t->values, t->world->rank, t->salt + (unsigned)i, t->source + i * t->stride,
+                   t->count);
         if (!is_sender(t) && !t->values.rootless)
             bench_spoil(t->values.type, t->target + i * t->stride, t->count);
     }
@@ -123,39 +140,46 @@ static inline void before(struct trial *t) {
         bench_change(&t->values, t->world->rank, t->line_salt, t->source, t->count);
 }
 
-static inline void after(struct trial *t) {
-    t->sink += bench_read(t->target, t->bytes);
+static inline void after(struct trial *t, size_t at) {
+    t->sink += bench_read(t->target + at, t->bytes);
     __asm__ volatile("" : : "r"(t->sink) : "memory"); /* the reads have a use */
 }
 
 static void run_calls(struct trial *t, uint64_t n) {
-    bool touch = !t->options->cold && !t->options->bare;
-    t->changed = t->changed || touch;
+    bool change = !t->options->cold && !t->options->bare, read = !t->options->bare;
+    t->changed = t->changed || change;
     for (uint64_t i = 0; i < n; i++) {
         size_t at = t->instance * t->stride;
         next_root(t);
-        if (touch)
+        if (change)
             before(t);
+        if (t->skew)
+            bench_skew_arrive(t->skew);
         call(t, at);
-        if (touch)
-            after(t);
+        if (read)
+            after(t, at);
+        if (t->skew)
+            bench_skew_end(t->skew);
         if (++t->instance == t->instances)
             t->instance = 0;
     }
 }
 
-/* What run_calls() does besides calling. Values are put back, since the last result is checked. */
+/* What run_calls() does besides calling while time runs, in one buffer. Values are put back, since the
+   last result is checked. */
 static void run_touches(struct trial *t, uint64_t n) {
+    bool change = !t->options->cold && !t->skew;
     unsigned line_salt = t->line_salt;
     int root = t->root;
     for (uint64_t i = 0; i < n; i++) {
         next_root(t);
-        before(t);
-        after(t);
+        if (change)
+            before(t);
+        after(t, 0);
     }
     t->root = root;
     t->line_salt = line_salt;
-    if (is_sender(t))
+    if (change && is_sender(t))
         bench_change(&t->values, t->world->rank, line_salt, t->source, t->count);
 }
 
@@ -165,8 +189,9 @@ static void check_last(struct trial *t) {
     size_t last = (t->instance ? t->instance : t->instances) - 1, wrong = t->count;
     double wanted = 0, found = 0;
     if (t->options->call != BENCH_BARRIER)
-        wrong = bench_check(&t->values, t->root, t->salt, t->changed ? &t->line_salt : NULL,
-                            t->target + last * t->stride, t->count, &wanted, &found);
+        wrong = bench_check(&t->values, t->root, t->salt + (unsigned)last,
+                            t->changed ? &t->line_salt : NULL, t->target + last * t->stride,
+                            t->count, &wanted, &found);
     bool any = bench_max(t->world, wrong < t->count) > 0;
     if (wrong < t->count)
         bench_fail(t->world, "%s of %zu %s: element %zu is %.17g, not %.17g",
@@ -193,6 +218,8 @@ static void check_calls(struct trial *t) {
 
 struct block {
     double calls_s, touches_s; /* of the slowest rank */
+    double passed_s;           /* with all that is not timed */
+    double age_s;              /* of the measurement of this size, at its end */
     uint64_t count[BENCH_COUNTS];
 };
 
@@ -208,13 +235,18 @@ static void run_block(struct trial *t, uint64_t n, struct block *block) {
     if (world->backend->counts(world, block->count))
         for (int i = 0; i < BENCH_COUNTS; i++)
             block->count[i] -= counts[i];
-    block->calls_s = bench_max(world, end - start);
-    block->touches_s = 0;
-    if (t->options->cold || t->options->bare || t->bytes == 0)
-        return;
+    block->calls_s = block->passed_s = bench_max(world, end - start);
+    if (t->skew)
+        block->calls_s = bench_skew_seconds(t->skew);
     start = bench_now();
-    run_touches(t, n);
-    block->touches_s = bench_max(world, bench_now() - start);
+    if (!t->options->bare && t->bytes)
+        run_touches(t, n);
+    end = bench_now();
+    double time[2] = {end - start, end - t->start_s};
+    bench_max_times(world, time, 2);
+    block->touches_s = time[0];
+    block->passed_s += time[0];
+    block->age_s = time[1];
 }
 
 /* Calls that fill `seconds`, agreed. */
@@ -223,11 +255,13 @@ static uint64_t find_iterations(struct trial *t, double seconds) {
     for (;;) {
         struct block block;
         run_block(t, n, &block);
-        double factor = seconds / (block.calls_s > 1e-9 ? block.calls_s : 1e-9);
+        double factor = seconds / (block.passed_s > 1e-9 ? block.passed_s : 1e-9);
         if (factor > 16)
             factor = 16;
         bool enough = factor < 2 || n > most_iterations;
         n = (uint64_t)((double)n * factor);
+        if (t->skew && n >= bench_skew_most())
+            return bench_skew_most();
         if (n == 0)
             n = 1;
         if (enough)
@@ -275,13 +309,14 @@ static void time_calls(struct trial *t, struct bench_row *row) {
     uint64_t sum[BENCH_COUNTS] = {0}, ignored[BENCH_COUNTS];
     row->iterations = find_iterations(t, t->options->seconds / BLOCKS);
     row->counted = t->world->backend->counts(t->world, ignored);
-    while (row->blocks < LEAST_BLOCKS ||
-           (spent < t->options->seconds && row->blocks < MOST_BLOCKS)) {
+    while (!row->slow && (row->blocks < LEAST_BLOCKS ||
+                          (spent < t->options->seconds && row->blocks < MOST_BLOCKS))) {
         struct block block;
         run_block(t, row->iterations, &block);
         calls_s[row->blocks] = block.calls_s;
         touches_s[row->blocks++] = block.touches_s;
-        spent += block.calls_s + block.touches_s;
+        spent += block.passed_s;
+        row->slow = block.age_s > t->options->limit_s;
         for (int i = 0; i < BENCH_COUNTS; i++)
             sum[i] += block.count[i];
     }
@@ -298,7 +333,8 @@ void bench_measure(struct bench_world *world, const struct bench_options *option
                                      .op = options->op,
                                      .ranks = world->size},
                           .count = bytes / bench_type_bytes(options->type),
-                          .root = options->root == BENCH_ROTATE ? 0 : options->root};
+                          .root = options->root == BENCH_ROTATE ? 0 : options->root,
+                          .start_s = bench_now()};
     trial.bytes = trial.count * bench_type_bytes(options->type);
     row->bytes = trial.bytes;
     row->count = trial.count;
@@ -306,6 +342,7 @@ void bench_measure(struct bench_world *world, const struct bench_options *option
         world->backend->algorithm(world, options->call, row->count, options->type, options->op);
     row->transports = world->backend->transports(world);
     get_buffers(&trial);
+    trial.skew = options->check_only ? NULL : bench_skew_open(world, options->skew_us);
     check_calls(&trial);
     if (!options->check_only) {
         trial.values.rootless = options->root == BENCH_ROTATE; /* each sends what it received */
@@ -314,5 +351,6 @@ void bench_measure(struct bench_world *world, const struct bench_options *option
         run_calls(&trial, 1);
         check_last(&trial);
     }
+    bench_skew_close(trial.skew);
     free_buffers(&trial);
 }

@@ -17,6 +17,8 @@ enum {
     KEY_OP,
     KEY_ROOT,
     KEY_SECONDS,
+    KEY_LIMIT,
+    KEY_SKEW,
     KEY_CHECK_ONLY,
     KEY_COLD,
     KEY_BARE,
@@ -34,9 +36,23 @@ static const struct argp_option argp_options[] = {
      "sum, prod, min, max; on integers also land, lor, lxor, band, bor, bxor (default sum)", 0},
     {"root", KEY_ROOT, "RANK", 0,
      "Root of a broadcast, or \"rotate\": another one for each call (default 0)", 0},
-    {"seconds", KEY_SECONDS, "S", 0, "Time for each size (default 0.2)", 0},
+    {"seconds", KEY_SECONDS, "S", 0,
+     "Time for each size (default 0.2); how late the last rank of \"late\" comes (default 2)", 0},
+    {"limit", KEY_LIMIT, "S", 0,
+     "Most time for each size; one that takes longer ends as soon as it can, with fewer blocks, "
+     "and "
+     "larger ones are left out (default 60)",
+     0},
+    {"skew", KEY_SKEW, "US", 0,
+     "Let each rank come to each call up to so many microseconds late, at random. A call's time is "
+     "then that from the last arrival to the last end: it is no longer than without skew where "
+     "waiting does no harm. On one host",
+     0},
     {"check-only", KEY_CHECK_ONLY, NULL, 0, "Check results, measure nothing", 0},
-    {"cold", KEY_COLD, NULL, 0, "Take buffers that are not in the caches", 0},
+    {"cold", KEY_COLD, NULL, 0,
+     "Let so many buffers take turns that none is in a cache; sources are then not changed between "
+     "calls",
+     0},
     {"bare", KEY_BARE, NULL, 0, "Neither change the source nor read the result between calls", 0},
     {"pin", KEY_PIN, NULL, 0,
      "Pin each rank to the core of its number on its host, of those it may run on", 0},
@@ -46,18 +62,22 @@ static const struct argp_option argp_options[] = {
     {0}};
 
 static const char about[] =
-    "Checks and times a collective call, for sizes from --min to --max; \"floor\" measures what "
+    "Checks and times a collective call, for sizes from --min to --max. \"floor\" measures what "
     "two "
-    "cores of this host can do.\v"
+    "cores of this host can do. \"late\" lets the last rank come to an allreduce seconds late, and "
+    "tells the processor time that the others take meanwhile.\v"
     "The calls are timed in blocks. A block's time is that of the slowest rank; minimum, median "
     "and maximum are those of the blocks. Before each call the caller changes every cache line "
     "of its source and after it reads every one of its result; the time that this takes by "
     "itself, measured likewise, is subtracted. Counters are those of the rank that has "
-    "most.\n\nThe exit status is 1 if a result was wrong or a call failed, 64 for wrong usage.";
+    "most. With --floor, an allreduce between ranks of one host is also given as a multiple of "
+    "what "
+    "it takes at least (docs/PERFORMANCE.md).\n\nThe exit status is 1 if a result was wrong or a "
+    "call failed, 64 for wrong usage.";
 
 /* ---- names ---- */
 
-static const char *const call_names[] = {"allreduce", "bcast", "barrier", "floor", NULL};
+static const char *const call_names[] = {"allreduce", "bcast", "barrier", "floor", "late", NULL};
 static const char *const type_names[] = {"i32", "i64", "f32", "f64", NULL};
 static const char *const op_names[] = {"sum",  "prod", "min", "max",  "land", "lor",
                                        "lxor", "band", "bor", "bxor", NULL};
@@ -111,25 +131,37 @@ static long read_number(struct argp_state *state, const char *option, const char
     return value;
 }
 
-static double read_seconds(struct argp_state *state, const char *text) {
+static double read_seconds(struct argp_state *state, const char *option, const char *text) {
     char *end;
     double value = strtod(text, &end);
     if (end == text || *end || !(value > 0 && value <= 3600))
-        argp_error(state, "--seconds: \"%s\" is no time up to 3600", text);
+        argp_error(state, "%s: \"%s\" is no time up to 3600", option, text);
+    return value;
+}
+
+static double read_skew(struct argp_state *state, const char *text) {
+    char *end;
+    double value = strtod(text, &end);
+    if (end == text || *end || !(value >= 0 && value <= 1e6))
+        argp_error(state, "--skew: \"%s\" is no number of microseconds up to 1000000", text);
     return value;
 }
 
 /* ---- parsing ---- */
 
-static void check(struct argp_state *state, const struct bench_options *o) {
+static void check(struct argp_state *state, struct bench_options *o) {
     bool floating = o->type == BENCH_F32 || o->type == BENCH_F64;
     if (o->min_bytes > o->max_bytes)
         argp_error(state, "--min is larger than --max");
     if (o->call == BENCH_ALLREDUCE && floating && o->op >= BENCH_LAND)
         argp_error(state, "--op %s is not defined on %s", bench_op_name(o->op),
                    bench_type_name(o->type));
+    if (o->skew_us >= 0 && o->call != BENCH_ALLREDUCE && o->call != BENCH_BARRIER)
+        argp_error(state, "--skew: no rank waits for the last one in %s", bench_call_name(o->call));
+    if (o->seconds == 0)
+        o->seconds = o->call == BENCH_LATE ? 2 : 0.2;
     if (o->cold && o->bare)
-        argp_error(state, "--cold and --bare exclude each other: cold buffers are not touched");
+        argp_error(state, "--cold and --bare exclude each other: cold results are read");
 }
 
 static error_t parse_flag(int key, struct bench_options *o) {
@@ -177,7 +209,13 @@ static error_t parse(int key, char *text, struct argp_state *state) {
             strcmp(text, "rotate") == 0 ? BENCH_ROTATE : (int)read_number(state, "--root", text, 0);
         return 0;
     case KEY_SECONDS:
-        o->seconds = read_seconds(state, text);
+        o->seconds = read_seconds(state, "--seconds", text);
+        return 0;
+    case KEY_LIMIT:
+        o->limit_s = read_seconds(state, "--limit", text);
+        return 0;
+    case KEY_SKEW:
+        o->skew_us = read_skew(state, text);
         return 0;
     case KEY_JSON:
         o->json = text;
@@ -216,7 +254,7 @@ static void restore(int file, int saved) {
 void bench_parse(int argc, char **argv, bool speaks, struct bench_options *options) {
     static const struct argp argp = {.options = argp_options,
                                      .parser = parse,
-                                     .args_doc = "allreduce|bcast|barrier|floor",
+                                     .args_doc = "allreduce|bcast|barrier|floor|late",
                                      .doc = about};
     *options = (struct bench_options){.call = BENCH_ALLREDUCE,
                                       .min_bytes = 8,
@@ -224,7 +262,8 @@ void bench_parse(int argc, char **argv, bool speaks, struct bench_options *optio
                                       .factor = 4,
                                       .type = BENCH_F32,
                                       .op = BENCH_SUM,
-                                      .seconds = 0.2};
+                                      .limit_s = 60,
+                                      .skew_us = -1};
     int null = speaks ? -1 : open("/dev/null", O_WRONLY | O_CLOEXEC), out = -1, err = -1;
     if (null >= 0) { /* argp writes and exits; once for all ranks is enough */
         out = divert(STDOUT_FILENO, null);

@@ -12,7 +12,7 @@ struct bench_report {
     FILE *table; /* NULL: none */
     FILE *file;  /* of the JSON, NULL: none */
     json_t *root, *rows;
-    bool headed; /* the table has its heading */
+    bool headed, floored; /* the table has its heading, and that the floors */
 };
 
 static const char *const count_names[BENCH_COUNTS] = {
@@ -43,6 +43,8 @@ static void print_head(const struct bench_world *world, const struct bench_optio
         fprintf(out, ", root rotates");
     else if (o->call == BENCH_BCAST)
         fprintf(out, ", root %d", o->root);
+    if (o->skew_us >= 0)
+        fprintf(out, ", skew up to %g us", o->skew_us);
     fprintf(out, "%s%s\n", o->cold ? ", cold" : "", o->bare ? ", bare" : "");
 }
 
@@ -74,11 +76,11 @@ static json_t *json_floor(const struct bench_floor *f) {
     if (!f)
         return json_null();
     return json_pack(
-        "{s:s, s:[i,i], s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "mode", f->mode,
-        "cores", f->cpu[0], f->cpu[1], "exchange_ns", positive_or_null(f->exchange_ns),
-        "handoff_ns", positive_or_null(f->handoff_ns), "read_gbs", positive_or_null(f->read_gbs),
-        "takeover_gbs", positive_or_null(f->takeover_gbs), "rewrite_gbs",
-        positive_or_null(f->rewrite_gbs), "copy_gbs", positive_or_null(f->copy_gbs),
+        "{s:s, s:[i,i], s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "mode", f->mode,
+        "measured_cores", f->cpu[0], f->cpu[1], "cores", f->cores, "exchange_ns",
+        positive_or_null(f->exchange_ns), "handoff_ns", positive_or_null(f->handoff_ns), "read_gbs",
+        positive_or_null(f->read_gbs), "takeover_gbs", positive_or_null(f->takeover_gbs),
+        "rewrite_gbs", positive_or_null(f->rewrite_gbs), "copy_gbs", positive_or_null(f->copy_gbs),
         "copy_large_gbs", positive_or_null(f->copy_large_gbs), "reduce_gbs",
         positive_or_null(f->reduce_gbs), "reduce_large_gbs", positive_or_null(f->reduce_large_gbs),
         "yield_ns", positive_or_null(f->yield_ns));
@@ -91,13 +93,15 @@ static json_t *json_head(const struct bench_world *world, const struct bench_opt
     host_name(host, sizeof host);
     for (int r = 0; cpu_of && r < world->size; r++)
         json_array_append_new(cores, json_integer(cpu_of[r]));
-    return json_pack("{s:s, s:s, s:s, s:i, s:i, s:s, s:s, s:s, s:o, s:f, s:b, s:b, s:b, s:o, s:o}",
-                     "program", world->backend->program, "library", world->version, "call",
-                     bench_call_name(o->call), "ranks", world->size, "hosts", world->hosts, "host",
-                     host, "type", bench_type_name(o->type), "op", bench_op_name(o->op), "root",
-                     o->root == BENCH_ROTATE ? json_string("rotate") : json_integer(o->root),
-                     "seconds", o->seconds, "cold", o->cold, "bare", o->bare, "check_only",
-                     o->check_only, "pinned_cores", cores, "floor", json_floor(floor));
+    return json_pack(
+        "{s:s, s:s, s:s, s:i, s:i, s:s, s:s, s:s, s:o, s:f, s:o, s:b, s:b, s:b, s:o, s:o}",
+        "program", world->backend->program, "library", world->version, "call",
+        bench_call_name(o->call), "ranks", world->size, "hosts", world->hosts, "host", host, "type",
+        bench_type_name(o->type), "op", bench_op_name(o->op), "root",
+        o->root == BENCH_ROTATE ? json_string("rotate") : json_integer(o->root), "seconds",
+        o->seconds, "skew_us", o->skew_us < 0 ? json_null() : json_real(o->skew_us), "cold",
+        o->cold, "bare", o->bare, "check_only", o->check_only, "pinned_cores", cores, "floor",
+        json_floor(floor));
 }
 
 static json_t *json_counts(const double count[BENCH_COUNTS]) {
@@ -116,12 +120,14 @@ static json_t *json_row(const struct bench_row *row) {
                                "count", (json_int_t)row->count, "checked", 1, "algorithm",
                                row->algorithm, "transports", row->transports);
     json_object_set_new(object, "handoff_ns", positive_or_null(row->handoff_ns));
+    json_object_set_new(object, "floor_us", positive_or_null(row->floor_us));
     if (row->blocks == 0)
         return object;
-    json_object_update_new(object, json_pack("{s:I, s:i, s:f, s:f, s:f, s:f}", "iterations",
-                                             (json_int_t)row->iterations, "blocks", row->blocks,
-                                             "min_us", row->min_us, "median_us", row->median_us,
-                                             "max_us", row->max_us, "mb_per_s", mb_per_s(row)));
+    json_object_update_new(object,
+                           json_pack("{s:I, s:i, s:b, s:f, s:f, s:f, s:f}", "iterations",
+                                     (json_int_t)row->iterations, "blocks", row->blocks, "slow",
+                                     row->slow, "min_us", row->min_us, "median_us", row->median_us,
+                                     "max_us", row->max_us, "mb_per_s", mb_per_s(row)));
     json_object_set_new(object, "counters_max",
                         row->counted ? json_counts(row->most) : json_null());
     json_object_set_new(object, "counters_mean",
@@ -144,6 +150,9 @@ static void print_heading(struct bench_report *report, const struct bench_row *r
     for (int i = 0; row->blocks && row->counted && i < BENCH_COUNTS; i++)
         if (i != BENCH_BYTES)
             fprintf(out, " %8.8s", count_names[i]);
+    report->floored = row->floor_us > 0 && row->blocks;
+    if (report->floored)
+        fprintf(out, "   floor us    times");
     if (row->handoff_ns > 0)
         fprintf(out, "  hand-off ns");
     fprintf(out, "\n");
@@ -165,8 +174,12 @@ static void print_row(struct bench_report *report, const struct bench_row *row) 
     for (int i = 0; row->blocks && row->counted && i < BENCH_COUNTS; i++)
         if (i != BENCH_BYTES)
             fprintf(out, " %8.4g", row->most[i]);
+    if (report->floored)
+        fprintf(out, " %10.3f %8.2f", row->floor_us, row->median_us / row->floor_us);
     if (row->handoff_ns > 0)
         fprintf(out, "  %11.0f", row->handoff_ns);
+    if (row->slow)
+        fprintf(out, "  over %g s, larger ones are left out", report->options->limit_s);
     fprintf(out, "\n");
     fflush(out);
 }
@@ -213,6 +226,21 @@ void bench_report_row(struct bench_report *report, const struct bench_row *row) 
     json_array_append_new(report->rows, json_row(row));
     if (report->table)
         print_row(report, row);
+}
+
+void bench_report_late(struct bench_report *report, const int64_t *cpu_us, int waiting) {
+    if (!report->root)
+        return;
+    json_t *ranks = json_array();
+    for (int r = 0; r < waiting; r++)
+        json_array_append_new(ranks, json_real((double)cpu_us[r] * 1e-3));
+    json_object_set_new(report->root, "waiting_cpu_ms", ranks);
+    if (!report->table)
+        return;
+    fprintf(report->table, "%10s %14s   rank %d came %g s late\n", "rank", "processor ms", waiting,
+            report->options->seconds);
+    for (int r = 0; r < waiting; r++)
+        fprintf(report->table, "%10d %14.1f\n", r, (double)cpu_us[r] * 1e-3);
 }
 
 static int write_file(struct bench_report *report) {

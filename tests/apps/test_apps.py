@@ -150,6 +150,9 @@ class Usage(unittest.TestCase):
         self.rejected(bench, "allreduce", "--op", "bor", says="bor is not defined on f32")
         self.rejected(bench, "allreduce", "--seconds", "0", says='"0" is no time')
         self.rejected(bench, "allreduce", "--cold", "--bare", says="exclude each other")
+        self.rejected(bench, "allreduce", "--limit", "x", says='--limit: "x" is no time')
+        self.rejected(bench, "allreduce", "--skew", "-1", says='"-1" is no number of microseconds')
+        self.rejected(bench, "bcast", "--skew", "5", says="no rank waits for the last one in bcast")
         self.rejected(bench, "allreduce", "--speed", says="--speed")
 
     def test_info(self):
@@ -232,6 +235,7 @@ class Bench(BenchCase):
         if len(os.sched_getaffinity(0)) > 1:
             self.assertGreater(result["floor"]["handoff_ns"], 0)
             self.assertGreater(result["rows"][0]["handoff_ns"], 0)
+            self.check_floors(result)
         self.assertEqual(len(result["rows"]), 7)
         for row in result["rows"]:
             self.assertEqual(row["count"] * 4, row["bytes"])
@@ -243,10 +247,60 @@ class Bench(BenchCase):
             self.assertTrue(row["algorithm"])
             self.assertEqual(row["transports"], "shm")
 
+    def check_floors(self, result):
+        """Two ranks: a hand-off; for many bytes half of them copied, all read, at the peer's rate."""
+        floor, rows = result["floor"], result["rows"]
+        if floor["cores"] < 2:
+            return
+        self.assertAlmostEqual(rows[0]["floor_us"] * 1e3, rows[0]["handoff_ns"], delta=20)
+        publish = min(floor["copy_gbs"], floor["takeover_gbs"])
+        fold = min(floor["reduce_gbs"], floor["read_gbs"])
+        fetch = min(floor["copy_gbs"], floor["read_gbs"])
+        for row in rows:
+            wanted = row["handoff_ns"] + row["bytes"] / 2 * (1 / publish + 1 / fold + 1 / fetch)
+            self.assertAlmostEqual(row["floor_us"] * 1e3 / wanted, 1, delta=0.01)
+
+    def test_floors_with_more_ranks_than_cores(self):
+        cores = len(os.sched_getaffinity(0))
+        result = self.bench(3 * cores, "allreduce", "--max", "8", "--seconds", 0.01, "--floor")
+        floor, [row] = result["floor"], result["rows"]
+        self.assertEqual(floor["cores"], cores)
+        self.assertGreater(row["floor_us"] * 1e3, 2 * floor["yield_ns"])
+        self.assertLess(row["floor_us"] * 1e3, 2 * floor["yield_ns"] + row["handoff_ns"] + 20)
+
     def test_variants_of_the_loop(self):
-        for option in ("--cold", "--bare"):
-            result = self.bench(2, "allreduce", "--max", "2K", "--seconds", 0.01, option)
-            self.assertTrue(result[option[2:]])
+        for call in ("allreduce", "bcast"):
+            for option in ("--cold", "--bare"):
+                result = self.bench(2, call, "--max", "2K", "--seconds", 0.01, option)
+                self.assertTrue(result[option[2:]])
+
+    def test_a_limit_ends_a_run(self):
+        result = self.bench(2, "allreduce", "--seconds", 0.1, "--limit", 0.001)
+        self.assertEqual([row["bytes"] for row in result["rows"]], [8])
+        self.assertEqual((result["rows"][0]["slow"], result["rows"][0]["blocks"]), (True, 1))
+        result = self.bench(2, "allreduce", "--seconds", 0.01, "--max", 128)
+        self.assertEqual([row["slow"] for row in result["rows"]], [False] * 3)
+
+    def test_delays_are_not_counted(self):
+        """A delay of up to 20 ms, 13 of which the later of two has in the mean, for calls of some us."""
+        for call in ("allreduce", "barrier"):
+            result = self.bench(2, call, "--max", 8, "--seconds", 1, "--skew", 20000)
+            [row] = result["rows"]
+            self.assertEqual(result["skew_us"], 20000)
+            self.assertLess(row["iterations"] * row["blocks"], 1.5 / 0.013)
+            self.assertLess(row["min_us"], 4000)
+            self.assertGreater(row["min_us"], 0)
+        self.assertIsNone(self.bench(2, "barrier", "--check-only")["skew_us"])
+
+    def test_waiting_takes_little_of_a_processor(self):
+        result = self.bench(3, "late", "--seconds", 2)
+        self.assertEqual(len(result["waiting_cpu_ms"]), 2)
+        for ms in result["waiting_cpu_ms"]:
+            self.assertGreater(ms, 0)
+            self.assertLess(ms, 50)
+        code, _, err = run("tutti-bench", "late")
+        self.assertEqual(code, 1)
+        self.assertIn("start two ranks or more", err)
 
     def test_table_and_file(self):
         with tempfile.TemporaryDirectory() as folder:

@@ -1,6 +1,4 @@
 """The programs as their users start them. TUTTI_BIN: their folder, TUTTI_PRTERUN: the launcher."""
-import importlib.machinery
-import importlib.util
 import json
 import os
 import pathlib
@@ -395,47 +393,6 @@ class MpiBench(BenchCase):
                          [row["bytes"] for row in tutti["rows"]])
         self.assertEqual((result["ranks"], result["program"]), (2, "mpi-bench"))
         self.assertIsNone(result["rows"][0]["counters_max"])
-
-
-class Compare(unittest.TestCase):
-    """The arithmetic of scripts/compare; running it takes peers from the network."""
-
-    @classmethod
-    def setUpClass(cls):
-        loader = importlib.machinery.SourceFileLoader("compare", str(ROOT / "scripts/compare"))
-        cls.compare = importlib.util.module_from_spec(importlib.util.spec_from_loader("compare", loader))
-        loader.exec_module(cls.compare)
-
-    def runner(self, name, times, handoffs=()):
-        runner = self.compare.Runner(name, [], "", {})
-        runner.times = {8: list(times)}
-        runner.handoffs = {8: list(handoffs)} if handoffs else {}
-        return runner
-
-    def test_ratios_are_of_medians(self):
-        runners = [self.runner("tutti", (1, 2, 90), (60, 61, 62)), self.runner("a", (4, 4, 1)),
-                   self.runner("b", (1, 8, 8))]
-        [row] = self.compare.compare(runners)
-        self.assertEqual(row["median_us"], {"tutti": 2, "a": 4, "b": 8})
-        self.assertEqual(row["ratio"], {"a": 0.5, "b": 0.25})
-        self.assertEqual(row["ratio_to_best"], 0.5)
-        self.assertEqual(row["handoff_ns"], [60, 61, 62])
-
-    def test_without_peers(self):
-        [row] = self.compare.compare([self.runner("tutti", (1,))])
-        self.assertIsNone(row["ratio_to_best"])
-
-    def test_words(self):
-        self.assertEqual(self.compare.span([60, 62, 61]), "61")
-        self.assertEqual(self.compare.span([60, 170]), "60-170")
-        self.assertEqual(self.compare.size_text(2048), "2 KiB")
-        self.assertEqual(self.compare.size_text(32 << 20), "32 MiB")
-        self.assertEqual(self.compare.size_text(8), "8 B")
-
-    def test_usage(self):
-        for words in (["--peers", "nonesuch"], ["alltoall"], ["--ranks", "x"]):
-            done = subprocess.run([ROOT / "scripts/compare", *words], capture_output=True, text=True)
-            self.assertEqual(done.returncode, 2, done.stderr)
 
 
 if __name__ == "__main__":

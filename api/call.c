@@ -22,18 +22,8 @@ static void activate(tutti_comm *comm) {
     comm->job->active = comm;
 }
 
-/* Comms without calls under way leave the list. */
-static void tidy(tutti_job *job) {
-    tutti_comm **link = &job->active;
-    while (*link) {
-        tutti_comm *comm = *link;
-        if (comm->running || comm->first) {
-            link = &comm->next_active;
-            continue;
-        }
-        *link = comm->next_active;
-        comm->active = false;
-    }
+static bool is_idle(const tutti_comm *comm) {
+    return !comm->running && !comm->first;
 }
 
 /* ---- running ---- */
@@ -49,9 +39,13 @@ static void run(struct tu_call *call, struct tu_bank *bank) {
     tutti_comm *comm = call->comm;
     call->state = TU_CALL_RUNNING;
     bank->call = call;
+    comm->next_bank = comm->next_bank + 1 == comm->banks ? 0 : comm->next_bank + 1;
     comm->running++;
-    tu_record_call(call);
     tutti_status status = tu_run_start(&bank->run, call->plan->bound, &call->cut, &call->work);
+    if (!status)
+        tu_run_advance(
+            &bank->run); /* peers may wait for its first message: the record comes later */
+    tu_record_call(call);
     if (status) {
         char why[200];
         tu_text_format(why, sizeof why, "%s", comm->job->env.error);
@@ -67,7 +61,6 @@ static void start_waiting(tutti_comm *comm) {
         comm->first = call->next;
         if (!comm->first)
             comm->last = NULL;
-        comm->next_bank = comm->next_bank + 1 == comm->banks ? 0 : comm->next_bank + 1;
         run(call, bank);
     }
 }
@@ -77,16 +70,21 @@ void tu_call_start(struct tu_call *call) {
     call->number = comm->calls++;
     call->what.rejected = comm->rejected;
     call->work.fingerprint = comm->fingerprint = tu_fingerprint(comm->fingerprint, &call->what);
+    call->plan->users++;
+    activate(comm);
+    struct tu_bank *bank = &comm->bank[comm->next_bank];
+    if (!comm->first && !bank->call) {
+        run(call, bank);
+        return;
+    }
     call->state = TU_CALL_WAITING;
     call->next = NULL;
-    call->plan->users++;
     if (comm->last)
         comm->last->next = call;
     else
         comm->first = call;
     comm->last = call;
-    activate(comm);
-    start_waiting(comm);
+    tu_progress(comm->job);
 }
 
 /* The bank's call is over: its buffers belong to the caller again. */
@@ -123,7 +121,8 @@ static uint32_t advance(tutti_comm *comm) {
             return moved + 1;
         }
     }
-    start_waiting(comm);
+    if (comm->first)
+        start_waiting(comm);
     return moved;
 }
 
@@ -135,16 +134,23 @@ static bool wire_awaited(const tutti_comm *comm) {
     return false;
 }
 
+/* Comms without calls leave the list when they are found so: mostly the next call has come before. */
 uint32_t tu_progress(tutti_job *job) {
+    tutti_comm **link = &job->active, *comm;
     uint32_t moved = 0;
     bool wire = false;
-    for (tutti_comm *comm = job->active; comm; comm = comm->next_active) {
+    while ((comm = *link)) {
+        if (is_idle(comm)) {
+            *link = comm->next_active;
+            comm->active = false;
+            continue;
+        }
         moved += advance(comm);
         wire = wire || (job->wire && wire_awaited(comm));
+        link = &comm->next_active;
     }
     if (wire)
         moved += (uint32_t)job->wire->ops->poll(job->wire);
-    tidy(job);
     return moved;
 }
 

@@ -66,109 +66,108 @@ static bool overlap(const void *a, const void *b, size_t bytes) {
     return bytes && (x < y ? y - x < bytes : x - y < bytes);
 }
 
-/* ---- making calls ---- */
-
-static struct tu_call call_of(tutti_comm *comm, enum tu_collective collective) {
-    return (struct tu_call){
-        .comm = comm, .work.element_bytes = 1, .what = {.collective = (uint8_t)collective}};
-}
-
-static tutti_status make_bcast(const char *function, void *buffer, size_t count, tutti_type type,
-                               int root, tutti_comm *comm, struct tu_call *call) {
-    size_t element_bytes = 0;
-    tutti_status status = check_comm(comm, function);
-    if (!status)
-        status = check_type(comm, function, count, type, &element_bytes);
-    if (!status && (root < 0 || (uint32_t)root >= comm->size))
-        status =
-            reject(comm, tu_fail(&comm->job->env, TUTTI_ERR_ROOT, "%s: root %d is not in 0..%u",
-                                 function, root, comm->size - 1));
-    if (!status)
-        status = check_buffer(comm, function, "buffer", buffer, count);
-    if (status)
-        return status;
-    *call = call_of(comm, TU_BCAST);
-    call->work.source = call->work.target = buffer;
-    call->work.count = count;
-    call->work.element_bytes = element_bytes;
-    call->what.type = (uint8_t)type;
-    call->what.root = root;
-    call->what.count = count;
-    return TUTTI_OK;
+static tutti_status check_root(tutti_comm *comm, const char *function, int root) {
+    if (root >= 0 && (uint32_t)root < comm->size)
+        return TUTTI_OK;
+    return reject(comm, tu_fail(&comm->job->env, TUTTI_ERR_ROOT, "%s: root %d is not in 0..%u",
+                                function, root, comm->size - 1));
 }
 
 static tutti_status check_buffers(tutti_comm *comm, const char *function, const void *source,
                                   void *target, size_t count, size_t bytes) {
+    struct tu_env *env = &comm->job->env;
     tutti_status status = check_buffer(comm, function, "target", target, count);
-    if (!status && source != TUTTI_IN_PLACE)
-        status = check_buffer(comm, function, "source", source, count);
     if (!status && (const void *)target == TUTTI_IN_PLACE)
         status =
-            reject(comm, tu_fail(&comm->job->env, TUTTI_ERR_ARG,
+            reject(comm, tu_fail(env, TUTTI_ERR_ARG,
                                  "%s: TUTTI_IN_PLACE is for the source, not the target", function));
-    if (!status && source != TUTTI_IN_PLACE && overlap(source, target, bytes))
+    if (status || source == TUTTI_IN_PLACE)
+        return status;
+    status = check_buffer(comm, function, "source", source, count);
+    if (!status && overlap(source, target, bytes))
         status =
-            reject(comm, tu_fail(&comm->job->env, TUTTI_ERR_ARG,
+            reject(comm, tu_fail(env, TUTTI_ERR_ARG,
                                  "%s: source and target overlap; use TUTTI_IN_PLACE", function));
     return status;
 }
 
-static tutti_status make_allreduce(const char *function, const void *source, void *target,
-                                   size_t count, tutti_type type, tutti_op op, tutti_comm *comm,
-                                   struct tu_call *call) {
-    size_t element_bytes = 0;
-    tu_kernel *fold = NULL;
+/* ---- what to run ---- */
+
+static struct tu_work barrier_work(void) {
+    return (struct tu_work){.element_bytes = 1};
+}
+
+static tutti_status bcast_work(const char *function, void *buffer, size_t count, tutti_type type,
+                               int root, tutti_comm *comm, struct tu_work *work) {
     tutti_status status = check_comm(comm, function);
     if (!status)
-        status = check_type(comm, function, count, type, &element_bytes);
+        status = check_type(comm, function, count, type, &work->element_bytes);
     if (!status)
-        status = check_op(comm, function, type, op, &fold);
+        status = check_root(comm, function, root);
     if (!status)
-        status = check_buffers(comm, function, source, target, count, count * element_bytes);
-    if (status)
-        return status;
-    *call = call_of(comm, TU_ALLREDUCE);
-    call->work = (struct tu_work){.source = source == TUTTI_IN_PLACE ? target : source,
-                                  .target = target,
-                                  .count = count,
-                                  .element_bytes = element_bytes,
-                                  .fold = fold};
-    call->what.type = (uint8_t)type;
-    call->what.op = (uint8_t)op;
-    call->what.count = count;
-    return TUTTI_OK;
+        status = check_buffer(comm, function, "buffer", buffer, count);
+    work->source = work->target = buffer;
+    work->count = count;
+    work->fold = NULL;
+    return status;
 }
+
+static tutti_status allreduce_work(const char *function, const void *source, void *target,
+                                   size_t count, tutti_type type, tutti_op op, tutti_comm *comm,
+                                   struct tu_work *work) {
+    tutti_status status = check_comm(comm, function);
+    if (!status)
+        status = check_type(comm, function, count, type, &work->element_bytes);
+    if (!status)
+        status = check_op(comm, function, type, op, &work->fold);
+    if (!status)
+        status = check_buffers(comm, function, source, target, count, count * work->element_bytes);
+    work->source = source == TUTTI_IN_PLACE ? target : source;
+    work->target = target;
+    work->count = count;
+    return status;
+}
+
+static struct tu_description describe(enum tu_collective collective, size_t count, tutti_type type,
+                                      tutti_op op, int root) {
+    return (struct tu_description){.collective = (uint8_t)collective,
+                                   .type = (uint8_t)type,
+                                   .op = (uint8_t)op,
+                                   .root = root,
+                                   .count = count};
+}
+
+static const struct tu_description barrier_what = {.collective = TU_BARRIER};
 
 /* ---- blocking ---- */
 
-static tutti_status run(struct tu_call *call) {
-    tutti_status status = tu_call_prepare(call);
+static tutti_status run(tutti_comm *comm, const struct tu_work *work, struct tu_description what) {
+    struct tu_call call = {.comm = comm, .work = *work, .what = what};
+    tutti_status status = tu_call_prepare(&call);
     if (status)
-        return refuse(call->comm, status);
-    tu_call_start(call);
-    return tu_call_wait(call->comm->job, call);
+        return refuse(comm, status);
+    tu_call_start(&call);
+    return tu_call_wait(comm->job, &call);
 }
 
 tutti_status tutti_barrier(tutti_comm *comm) {
+    struct tu_work work = barrier_work();
     tutti_status status = check_comm(comm, "tutti_barrier");
-    if (status)
-        return status;
-    struct tu_call call = call_of(comm, TU_BARRIER);
-    return run(&call);
+    return status ? status : run(comm, &work, barrier_what);
 }
 
 tutti_status tutti_bcast(void *buffer, size_t count, tutti_type type, int root, tutti_comm *comm) {
-    struct tu_call call;
-    tutti_status status = make_bcast("tutti_bcast", buffer, count, type, root, comm, &call);
-    return status ? status : run(&call);
+    struct tu_work work;
+    tutti_status status = bcast_work("tutti_bcast", buffer, count, type, root, comm, &work);
+    return status ? status : run(comm, &work, describe(TU_BCAST, count, type, 0, root));
 }
 
 tutti_status tutti_allreduce(const void *source, void *target, size_t count, tutti_type type,
                              tutti_op op, tutti_comm *comm) {
-    struct tu_call call;
+    struct tu_work work;
     tutti_status status =
-        make_allreduce("tutti_allreduce", source, target, count, type, op, comm, &call);
-    return status ? status : run(&call);
+        allreduce_work("tutti_allreduce", source, target, count, type, op, comm, &work);
+    return status ? status : run(comm, &work, describe(TU_ALLREDUCE, count, type, op, 0));
 }
 
 /* ---- nonblocking ---- */
@@ -180,9 +179,8 @@ static tutti_status check_request(tutti_comm *comm, const char *function,
     return reject(comm, tu_fail(&comm->job->env, TUTTI_ERR_ARG, "%s: request is NULL", function));
 }
 
-static tutti_status start(const char *function, const struct tu_call *made,
-                          tutti_request *request) {
-    tutti_comm *comm = made->comm;
+static tutti_status start(const char *function, tutti_comm *comm, const struct tu_work *work,
+                          struct tu_description what, tutti_request *request) {
     struct tu_call *call = NULL;
     tutti_status status = check_request(comm, function, request);
     if (status)
@@ -190,41 +188,41 @@ static tutti_status start(const char *function, const struct tu_call *made,
     status = tu_request_new(comm->job, &call);
     if (status)
         return refuse(comm, status);
-    uint32_t generation = call->generation, index = call->index;
-    *call = *made;
-    call->generation = generation;
-    call->index = index;
+    call->comm = comm;
+    call->work = *work;
+    call->what = what;
     status = tu_call_prepare(call);
     if (status) {
         tu_request_free(comm->job, call);
         return refuse(comm, status);
     }
     comm->requests++;
+    *request = (tutti_request)call->generation << 32 | call->index;
     tu_call_start(call);
-    tu_progress(comm->job);
-    *request = (tutti_request)generation << 32 | index;
     return TUTTI_OK;
 }
 
 tutti_status tutti_ibarrier(tutti_comm *comm, tutti_request *request) {
+    struct tu_work work = barrier_work();
     tutti_status status = check_comm(comm, "tutti_ibarrier");
-    if (status)
-        return status;
-    struct tu_call call = call_of(comm, TU_BARRIER);
-    return start("tutti_ibarrier", &call, request);
+    return status ? status : start("tutti_ibarrier", comm, &work, barrier_what, request);
 }
 
 tutti_status tutti_ibcast(void *buffer, size_t count, tutti_type type, int root, tutti_comm *comm,
                           tutti_request *request) {
-    struct tu_call call;
-    tutti_status status = make_bcast("tutti_ibcast", buffer, count, type, root, comm, &call);
-    return status ? status : start("tutti_ibcast", &call, request);
+    struct tu_work work;
+    tutti_status status = bcast_work("tutti_ibcast", buffer, count, type, root, comm, &work);
+    return status ? status
+                  : start("tutti_ibcast", comm, &work, describe(TU_BCAST, count, type, 0, root),
+                          request);
 }
 
 tutti_status tutti_iallreduce(const void *source, void *target, size_t count, tutti_type type,
                               tutti_op op, tutti_comm *comm, tutti_request *request) {
-    struct tu_call call;
+    struct tu_work work;
     tutti_status status =
-        make_allreduce("tutti_iallreduce", source, target, count, type, op, comm, &call);
-    return status ? status : start("tutti_iallreduce", &call, request);
+        allreduce_work("tutti_iallreduce", source, target, count, type, op, comm, &work);
+    return status ? status
+                  : start("tutti_iallreduce", comm, &work,
+                          describe(TU_ALLREDUCE, count, type, op, 0), request);
 }

@@ -13,14 +13,20 @@ void tu_run_init(struct tu_run *run, struct tu_env *env, uint32_t bank, uint32_t
 void tu_run_free(struct tu_run *run) {
     free(run->memory);
     free(run->scratch);
+    tu_program_free(&run->program[0]);
+    tu_program_free(&run->program[1]);
     *run = (struct tu_run){.env = run->env};
 }
 
 /* ---- memory ---- */
 
+static uint32_t words_of(uint32_t steps) {
+    return steps / 64 + 1;
+}
+
 static size_t segment_memory(const struct tu_plan *plan) {
-    size_t per_step = sizeof(uint8_t *) + 2 * sizeof(uint32_t) + 1;
-    return tu_round_up(plan->steps * per_step, 64);
+    size_t per_step = sizeof(uint8_t *) + sizeof(uint32_t);
+    return tu_round_up(words_of(plan->steps) * sizeof(uint64_t) + plan->steps * per_step, 64);
 }
 
 static void lay_out(struct tu_run *run, const struct tu_bound *bound) {
@@ -28,10 +34,11 @@ static void lay_out(struct tu_run *run, const struct tu_bound *bound) {
     uint8_t *at = run->memory;
     for (uint32_t w = 0; w < run->width; w++) {
         struct tu_segment *segment = &run->segment[w];
-        segment->data = (const uint8_t **)(void *)at;
+        segment->done = (uint64_t *)(void *)at;
+        segment->data = (const uint8_t **)(void *)(segment->done + words_of(plan->steps));
         segment->users = (uint32_t *)(void *)(segment->data + plan->steps);
-        segment->named = segment->users + plan->steps;
-        segment->done = (uint8_t *)(segment->named + plan->steps);
+        for (uint32_t i = 0; i < plan->steps; i++)
+            segment->users[i] = plan->step[i].users;
         at += segment_memory(plan);
     }
     run->operand = (const void **)(void *)at;
@@ -42,7 +49,8 @@ static tutti_status make_room(struct tu_run *run, const struct tu_bound *bound) 
     const struct tu_plan *plan = bound->plan;
     size_t need = run->width * segment_memory(plan) + bound->operands * sizeof(void *) +
                   plan->channels * sizeof(uint32_t);
-    if (!run->memory || need > run->memory_bytes) { /* a plan of one rank may need none */
+    run->laid_out = 0;
+    if (need > run->memory_bytes) {
         void *memory = tu_alloc(64, 1, need);
         if (!memory)
             return tu_fail(run->env, TUTTI_ERR_MEMORY, "no memory for the %u steps of plan %s",
@@ -56,22 +64,42 @@ static tutti_status make_room(struct tu_run *run, const struct tu_bound *bound) 
     return TUTTI_OK;
 }
 
-static tutti_status make_scratch(struct tu_run *run, const struct tu_plan *plan) {
-    struct tu_partition part = tu_partition_of(plan, run->cut.slice);
-    size_t elements = tu_partition_at(&part, plan->scratch_blocks);
-    size_t bytes = tu_round_up(elements * run->work.element_bytes, 64);
-    if (bytes * run->width > run->scratch_bytes) {
-        uint8_t *scratch = tu_alloc(64, run->width, bytes);
-        if (!scratch)
-            return tu_fail(run->env, TUTTI_ERR_MEMORY, "no memory for %zu bytes of scratch",
-                           bytes * run->width);
-        free(run->scratch);
-        run->scratch = scratch;
-        run->scratch_bytes = bytes * run->width;
-    }
-    for (uint32_t w = 0; w < run->width; w++)
-        run->segment[w].scratch = run->scratch + w * bytes;
+/* Private scratch: segment w's lies at w times a slice's. */
+static tutti_status make_scratch(struct tu_run *run) {
+    size_t bytes = run->program[0].scratch_bytes * run->width;
+    if (bytes <= run->scratch_bytes)
+        return TUTTI_OK;
+    uint8_t *scratch = tu_alloc(64, 1, bytes);
+    if (!scratch)
+        return tu_fail(run->env, TUTTI_ERR_MEMORY, "no memory for %zu bytes of scratch", bytes);
+    free(run->scratch);
+    run->scratch = scratch;
+    run->scratch_bytes = bytes;
     return TUTTI_OK;
+}
+
+static size_t last_slice(const struct tu_run *run) {
+    return run->work.count - (run->cut.segments - 1) * run->cut.slice;
+}
+
+static tutti_status make_program(struct tu_run *run, uint32_t which, size_t elements) {
+    struct tu_program *program = &run->program[which];
+    if (tu_program_fits(program, run->bound, elements, run->work.element_bytes))
+        return TUTTI_OK;
+    return tu_program_make(run->env, run->bound, run->bank, elements, run->work.element_bytes,
+                           program);
+}
+
+/* Everything that is kept for the next call of this size: mostly it is there. */
+static tutti_status make_ready(struct tu_run *run) {
+    tutti_status status = TUTTI_OK;
+    if (!run->bound->serial || run->laid_out != run->bound->serial)
+        status = make_room(run, run->bound);
+    if (!status)
+        status = make_program(run, 0, run->cut.slice);
+    if (!status && run->cut.segments > 1 && last_slice(run) != run->cut.slice)
+        status = make_program(run, 1, last_slice(run));
+    return status ? status : make_scratch(run);
 }
 
 /* ---- start ---- */
@@ -94,25 +122,25 @@ static void take_numbers(struct tu_run *run) {
 
 static void start_segment(struct tu_run *run, struct tu_segment *segment) {
     const struct tu_plan *plan = run->bound->plan;
-    size_t offset = run->next_segment * run->cut.slice;
-    size_t rest = run->work.count - offset;
+    uint32_t place = run->next_place;
+    size_t at = run->next_segment * run->cut.slice * run->work.element_bytes;
+    bool shorter = run->next_segment + 1 == run->cut.segments && run->next_segment &&
+                   last_slice(run) != run->cut.slice;
 
     segment->active = true;
     segment->node_free = false;
     segment->number = run->next_segment++;
-    run->next_place = run->next_place + 1 == run->width ? 0 : run->next_place + 1;
-    segment->first = 0;
+    run->next_place = place + 1 == run->width ? 0 : place + 1;
     segment->left = plan->steps;
     segment->node_left = run->bound->node_steps;
     segment->skip = 0;
-    segment->offset = offset;
-    segment->elements = rest < run->cut.slice ? rest : run->cut.slice;
-    segment->part = tu_partition_of(plan, segment->elements);
-    memset(segment->done, 0, plan->steps);
-    for (uint32_t i = 0; i < plan->steps; i++) {
-        segment->users[i] = plan->step[i].users;
-        segment->named[i] = TU_NO_STEP;
-    }
+    segment->program = &run->program[shorter];
+    segment->base[TU_SRC] = (uint8_t *)(uintptr_t)run->work.source + at;
+    segment->base[TU_DST] = (uint8_t *)run->work.target + at;
+    segment->base[TU_SCRATCH] = run->scratch + place * run->program[0].scratch_bytes;
+    for (uint32_t i = 0; i < plan->steps / 64; i++)
+        segment->done[i] = 0;
+    segment->done[plan->steps / 64] = ~UINT64_C(0) << plan->steps % 64;
 }
 
 /* Announcements of new slots, and credits that could not be sent before. */
@@ -133,16 +161,14 @@ tutti_status tu_run_start(struct tu_run *run, struct tu_bound *bound, const stru
     run->ring = bound->ring[run->bank];
     run->work = *work;
     run->cut = *cut;
-    tutti_status status =
-        bound->serial && run->laid_out == bound->serial ? TUTTI_OK : make_room(run, bound);
-    if (!status && bound->plan->scratch_blocks)
-        status = make_scratch(run, bound->plan);
+    tutti_status status = make_ready(run);
     if (status)
         return status;
     run->next_segment = run->next_place = 0;
     run->segments_done = 0;
     run->state = TU_RUN_GOING;
-    for (uint32_t w = 0; w < run->width; w++)
+    run->places = cut->segments < run->width ? cut->segments : run->width;
+    for (uint32_t w = 0; w < run->places; w++)
         run->segment[w].active = false;
     take_numbers(run);
     run->unsettled = bound->wire && cut->slots; /* slots may be new */
@@ -150,12 +176,6 @@ tutti_status tu_run_start(struct tu_run *run, struct tu_bound *bound, const stru
 }
 
 /* ---- giving back ---- */
-
-void tu_run_give_back(struct tu_run *run, struct tu_ring_in *ring, uint32_t number) {
-    tu_ring_give_back(ring, number);
-    if (tu_ring_owes(ring) && tu_ring_settle(ring) == TU_AGAIN)
-        run->unsettled = true;
-}
 
 /* Uses of peers' boards that nobody here reads; those far ahead of the oldest open use wait. */
 static uint32_t give_back_skips(struct tu_run *run, struct tu_segment *segment) {
@@ -174,65 +194,55 @@ static uint32_t give_back_skips(struct tu_run *run, struct tu_segment *segment) 
     return given;
 }
 
-/* The step is done: arrivals that it was the last to name go back to their writers. */
-static void release_arrivals(struct tu_run *run, struct tu_segment *segment, uint32_t i) {
-    const struct tu_plan *plan = run->bound->plan;
-    const struct tu_step *step = &plan->step[i];
-    for (uint32_t a = 0; a < step->args; a++) {
-        const struct tu_ref *ref = &plan->ref[step->arg + a];
-        if (ref->space != TU_ARRIVED || segment->named[ref->step] == i)
-            continue;
-        segment->named[ref->step] = i;
-        if (--segment->users[ref->step] > 0)
-            continue;
-        const struct tu_step *wait = &plan->step[ref->step];
-        tu_run_give_back(run, run->ring[wait->channel].in,
-                         tu_run_number(run, segment, wait->channel, wait->use));
-    }
+static void release(struct tu_run *run, struct tu_segment *segment, const struct tu_op *wait) {
+    tu_run_give_back(run, wait->ring.in, tu_run_number(run, segment, wait->channel, wait->use));
 }
 
-static void step_done(struct tu_run *run, struct tu_segment *segment, uint32_t i) {
-    const struct tu_step *step = &run->bound->plan->step[i];
-    segment->done[i] = 1;
+/* Arrivals that this step was the last to name go back to their writers. */
+static void step_done(struct tu_run *run, struct tu_segment *segment, const struct tu_op *op) {
+    segment->done[op->index / 64] |= op->bit;
     segment->left--;
-    if (step->kind == TU_WAIT) {
-        if (step->users == 0)
-            tu_run_give_back(run, run->ring[step->channel].in,
-                             tu_run_number(run, segment, step->channel, step->use));
-    } else {
-        release_arrivals(run, segment, i);
+    if (op->kind == TU_WAIT && op->users == 0)
+        release(run, segment, op);
+    for (uint32_t d = 0; d < op->drops; d++) {
+        const struct tu_op *wait = &segment->program->op[op->drop[d]];
+        if (--segment->users[op->drop[d]] > 0)
+            continue;
+        segment->users[op->drop[d]] = wait->users;
+        release(run, segment, wait);
     }
-    if (run->bound->node_step[i] && --segment->node_left == 0)
+    if (op->node && --segment->node_left == 0)
         tu_scratch_done(run->bound->channels, run->bank, run->scratch_base + segment->number);
 }
 
 /* ---- advance ---- */
 
-static bool ready(const struct tu_segment *segment, const struct tu_step *step) {
-    return (step->after[0] == TU_NO_STEP || segment->done[step->after[0]]) &&
-           (step->after[1] == TU_NO_STEP || segment->done[step->after[1]]);
+static bool ready(const struct tu_segment *segment, const struct tu_op *op) {
+    return (segment->done[op->after_word[0]] & op->after_bit[0]) == op->after_bit[0] &&
+           (segment->done[op->after_word[1]] & op->after_bit[1]) == op->after_bit[1];
+}
+
+static bool declined(const struct tu_hooks *hooks) {
+    return hooks && hooks->decline && hooks->decline(hooks->context);
 }
 
 /* One pass over the steps left. Dependencies point backwards, so a pass runs whole chains. */
 static uint32_t pass(struct tu_run *run, struct tu_segment *segment) {
-    const struct tu_plan *plan = run->bound->plan;
     const struct tu_hooks *hooks = run->env->hooks;
-    uint32_t moved = 0;
-    for (uint32_t i = segment->first; i < plan->steps; i++) {
-        if (segment->done[i] || !ready(segment, &plan->step[i]))
-            continue;
-        if (hooks && hooks->decline && hooks->decline(hooks->context))
-            continue;
-        if (tu_step_try(run, segment, i)) {
-            step_done(run, segment, i);
-            moved++;
-        } else if (run->state == TU_RUN_FAILED) {
-            return moved;
+    uint32_t words = words_of(run->bound->plan->steps), before = segment->left;
+    for (uint32_t word = 0; word < words; word++) {
+        const struct tu_op *ops = &segment->program->op[64 * word];
+        for (uint64_t left = ~segment->done[word]; left; left &= left - 1) {
+            const struct tu_op *op = &ops[__builtin_ctzll(left)];
+            if (!ready(segment, op) || declined(hooks))
+                continue;
+            if (tu_step_try(run, segment, op))
+                step_done(run, segment, op);
+            else if (run->state == TU_RUN_FAILED)
+                return before - segment->left;
         }
     }
-    while (segment->first < plan->steps && segment->done[segment->first])
-        segment->first++;
-    return moved;
+    return before - segment->left;
 }
 
 static uint32_t advance_segment(struct tu_run *run, struct tu_segment *segment) {
@@ -249,41 +259,49 @@ static uint32_t advance_segment(struct tu_run *run, struct tu_segment *segment) 
     return moved;
 }
 
+static uint32_t advance_segments(struct tu_run *run) {
+    uint32_t moved = 0;
+    for (uint32_t w = 0; w < run->places && run->state == TU_RUN_GOING; w++) {
+        struct tu_segment *segment = &run->segment[w];
+        if (!segment->active && w == run->next_place && run->next_segment < run->cut.segments)
+            start_segment(run, segment);
+        if (segment->active)
+            moved += advance_segment(run, segment);
+    }
+    return moved;
+}
+
 uint32_t tu_run_advance(struct tu_run *run) {
-    uint32_t all = 0, moved;
-    do {
-        moved = 0;
-        for (uint32_t w = 0; w < run->width && run->state == TU_RUN_GOING; w++) {
-            struct tu_segment *segment = &run->segment[w];
-            if (!segment->active && w == run->next_place && run->next_segment < run->cut.segments)
-                start_segment(run, segment);
-            if (segment->active)
-                moved += advance_segment(run, segment);
-        }
-        all += moved;
-    } while (moved && run->state == TU_RUN_GOING && run->segments_done < run->cut.segments);
+    uint32_t moved = advance_segments(run), all = moved;
+    /* one segment alone has done all that it can in one pass */
+    while (moved && run->cut.segments > 1 && run->state == TU_RUN_GOING &&
+           run->segments_done < run->cut.segments)
+        all += moved = advance_segments(run);
     if (run->unsettled)
         settle(run);
-    if (run->state == TU_RUN_GOING && run->segments_done == run->cut.segments && !run->unsettled)
+    if (run->segments_done == run->cut.segments && !run->unsettled && run->state == TU_RUN_GOING)
         run->state = TU_RUN_DONE;
     return all;
 }
 
 void tu_run_abandon(struct tu_run *run) {
+    if (run->state != TU_RUN_DONE)
+        run->laid_out = 0; /* counts of users are not back where they started */
     run->state = TU_RUN_IDLE;
 }
 
 uint32_t tu_run_awaited(const struct tu_run *run, uint32_t *rank, uint32_t room) {
     const struct tu_plan *plan = run->bound->plan;
     uint32_t n = 0;
-    for (uint32_t w = 0; w < run->width; w++) {
+    for (uint32_t w = 0; w < run->places; w++) {
         const struct tu_segment *segment = &run->segment[w];
-        for (uint32_t i = segment->first; segment->active && i < plan->steps; i++) {
-            const struct tu_step *step = &plan->step[i];
-            if (segment->done[i] || !ready(segment, step) || step->kind >= TU_REDUCE)
+        for (uint32_t i = 0; segment->active && i < plan->steps; i++) {
+            const struct tu_op *op = &segment->program->op[i];
+            if (segment->done[op->index / 64] & op->bit || !ready(segment, op) ||
+                op->kind >= TU_REDUCE)
                 continue;
-            uint32_t peer = plan->channel[step->channel].peer;
-            if (plan->channel[step->channel].kind == TU_BOARD_OUT)
+            uint32_t peer = plan->channel[op->channel].peer;
+            if (plan->channel[op->channel].kind == TU_BOARD_OUT)
                 continue; /* some reader lags; its own steps tell */
             if (n < room)
                 rank[n] = peer;

@@ -6,8 +6,8 @@
 #ifndef TU_COLLECTIVES_RUN_H
 #define TU_COLLECTIVES_RUN_H
 
-#include "collectives/bind.h"
 #include "collectives/kernels.h"
+#include "collectives/program.h"
 
 enum { TU_MAX_SEGMENTS = 4 };
 
@@ -26,18 +26,14 @@ struct tu_segment {
     bool active;
     bool node_free;     /* this segment's node scratch may be used */
     uint32_t number;    /* in the call */
-    uint32_t first;     /* no step before this one is left */
     uint32_t left;      /* steps */
     uint32_t node_left; /* steps that touch node scratch */
     uint32_t skip;      /* skips before this one were given back */
-    size_t offset;      /* of the slice, in elements */
-    size_t elements;
-    struct tu_partition part;
-    uint8_t *done;        /* 1: the step is done */
-    uint32_t *users;      /* WAITs: steps that still need the arrival */
-    uint32_t *named;      /* WAITs: last step that was counted (a step may name it twice) */
+    const struct tu_program *program;
+    uint8_t *base[TU_SCRATCH + 1]; /* the slice in source, target and private scratch */
+    uint64_t *done;                /* bit i: step i is done; those past the last step are set */
+    uint32_t *users; /* WAITs: steps that still need the arrival; put back when there are none */
     const uint8_t **data; /* WAITs: where the arrival lies */
-    uint8_t *scratch;     /* private */
 };
 
 enum tu_run_state { TU_RUN_IDLE, TU_RUN_GOING, TU_RUN_DONE, TU_RUN_FAILED };
@@ -50,9 +46,11 @@ struct tu_run {
     uint32_t bank;
     struct tu_work work;
     struct tu_cut cut;
-    uint32_t width;        /* W */
-    uint32_t next_segment; /* to start */
-    uint32_t next_place;   /* where: next_segment mod W */
+    uint32_t width;               /* W */
+    struct tu_program program[2]; /* of all slices but the last, and of the last if it is shorter */
+    uint32_t places;              /* segments that may be under way together in this call */
+    uint32_t next_segment;        /* to start */
+    uint32_t next_place;          /* where: next_segment mod W */
     uint32_t segments_done;
     bool unsettled;        /* some ring owes its writer a credit that could not be sent */
     uint32_t scratch_base; /* number of segment 0's use of node scratch */
@@ -62,7 +60,7 @@ struct tu_run {
     /* a mismatch: */
     uint32_t culprit; /* rank in the comm whose message does not fit */
     /* memory behind the arrays, grown as plans need */
-    uint64_t laid_out; /* serial of the plan that the arrays are laid out for */
+    uint64_t laid_out; /* serial of the plan that the arrays are laid out for; 0: none */
     void *memory;
     size_t memory_bytes, scratch_bytes;
     uint8_t *scratch;
@@ -88,8 +86,8 @@ uint32_t tu_run_awaited(const struct tu_run *run, uint32_t *rank, uint32_t room)
 
 /* ---- one step (step.c) ---- */
 
-/* Tries step i of the segment. True if it is done now. */
-bool tu_step_try(struct tu_run *run, struct tu_segment *segment, uint32_t i);
+/* Tries a step of the segment. True if it is done now. */
+bool tu_step_try(struct tu_run *run, struct tu_segment *segment, const struct tu_op *op);
 
 /* Number of the use of a channel by a step of this segment. */
 static inline uint32_t tu_run_number(const struct tu_run *run, const struct tu_segment *segment,
@@ -98,6 +96,10 @@ static inline uint32_t tu_run_number(const struct tu_run *run, const struct tu_s
 }
 
 /* Gives a use back, and tells its writer if it is time. */
-void tu_run_give_back(struct tu_run *run, struct tu_ring_in *ring, uint32_t number);
+static inline void tu_run_give_back(struct tu_run *run, struct tu_ring_in *ring, uint32_t number) {
+    tu_ring_give_back(ring, number);
+    if (tu_ring_owes(ring) && tu_ring_settle(ring) == TU_AGAIN)
+        run->unsettled = true;
+}
 
 #endif

@@ -77,12 +77,36 @@ static inline bool tu_line_arrived(const void *cell, enum tu_line_format format,
     return true;
 }
 
+/* Copies the payload of a line: by words of constant size, not by a call. */
+static inline void tu_line_copy(void *to, const void *from, size_t bytes) {
+    char *out = to;
+    const char *in = from;
+    if (bytes >= 32) {
+        memcpy(out, in, 16);
+        memcpy(out + 16, in + 16, 16);
+        if (bytes > 48)
+            memcpy(out + 32, in + 32, 16);
+        memcpy(out + bytes - 16, in + bytes - 16, 16);
+    } else if (bytes >= 16) {
+        memcpy(out, in, 16);
+        memcpy(out + bytes - 16, in + bytes - 16, 16);
+    } else if (bytes >= 8) {
+        memcpy(out, in, 8);
+        memcpy(out + bytes - 8, in + bytes - 8, 8);
+    } else if (bytes >= 4) {
+        memcpy(out, in, 4);
+        memcpy(out + bytes - 4, in + bytes - 4, 4);
+    } else {
+        for (size_t i = 0; i < bytes; i++)
+            out[i] = in[i];
+    }
+}
+
 /* Copies the payload of a cell that has arrived. */
 static inline void tu_line_read(const void *cell, enum tu_line_format format, void *payload,
                                 size_t bytes) {
     if (format == TU_FORMAT_CACHELINE) {
-        if (bytes)
-            memcpy(payload, (const char *)cell + sizeof(struct tu_line_header), bytes);
+        tu_line_copy(payload, (const char *)cell + sizeof(struct tu_line_header), bytes);
         return;
     }
     for (size_t done = 0; done < bytes; done += TU_LINE_WORD_PAYLOAD) {
@@ -119,8 +143,7 @@ static inline void tu_line_store_cacheline(void *cell, struct tu_line_header hea
     uint64_t value;
 
     assert(bytes <= TU_LINE_PAYLOAD);
-    if (bytes)
-        memcpy((char *)cell + sizeof header, payload, bytes);
+    tu_line_copy((char *)cell + sizeof header, payload, bytes);
     memcpy(&value, &header, sizeof value);
     atomic_store_explicit((_Atomic uint64_t *)cell, value, memory_order_release);
 }

@@ -1,15 +1,6 @@
 /* Rings: see ring.h. */
 #include "transport/ring.h"
 
-static uint32_t place(uint32_t number, uint32_t slots) {
-    /* numbers wrap at 2^32, so R is a power of two and the slot survives the wrap */
-    return number & (slots - 1);
-}
-
-static const uint8_t *cell_of(const struct tu_ring_in *ring, uint32_t number) {
-    return ring->cell + (size_t)place(number, ring->slots) * TU_LINE_STRIDE;
-}
-
 static uint64_t load_cell(const uint8_t *cell) {
     return atomic_load_explicit((const _Atomic uint64_t *)(const void *)cell, memory_order_acquire);
 }
@@ -31,22 +22,16 @@ bool tu_ring_refresh(struct tu_ring_out *ring, uint32_t number) {
     return (int32_t)(number - least) < 0;
 }
 
-tutti_status tu_ring_line(struct tu_ring_out *ring, struct tu_line_header header,
-                          const void *payload, size_t bytes) {
-    size_t at = (size_t)place(header.flag, ring->slots) * TU_LINE_STRIDE;
-    if (ring->cell) {
-        tu_line_store_cacheline(ring->cell + at, header, payload, bytes);
-        ring->counters->lines++;
-        ring->counters->bytes += bytes;
-        return TUTTI_OK;
-    }
+tutti_status tu_ring_wire_line(struct tu_ring_out *ring, struct tu_line_header header,
+                               const void *payload, size_t bytes) {
+    size_t at = (size_t)tu_ring_place(header.flag, ring->slots) * TU_LINE_STRIDE;
     struct tu_peer *peer = ring->peer;
     return peer->transport->ops->line(peer->transport, peer->index, ring->peer_cell + at, header,
                                       payload, bytes);
 }
 
 static uint64_t slot_at(const struct tu_ring_out *ring, uint32_t number) {
-    return ring->slot + place(number, ring->slots) * ring->slot_stride + TU_SLOT_HEAD;
+    return ring->slot + tu_ring_place(number, ring->slots) * ring->slot_stride + TU_SLOT_HEAD;
 }
 
 uint8_t *tu_ring_slot(const struct tu_ring_out *ring, uint32_t number) {
@@ -65,7 +50,7 @@ bool tu_ring_sendable(struct tu_ring_out *ring) {
 tutti_status tu_ring_send(struct tu_ring_out *ring, struct tu_line_header header, size_t bytes) {
     uint64_t at = slot_at(ring, header.flag);
     if (ring->cell) {
-        size_t cell = (size_t)place(header.flag, ring->slots) * TU_LINE_STRIDE;
+        size_t cell = (size_t)tu_ring_place(header.flag, ring->slots) * TU_LINE_STRIDE;
         tu_line_store_cacheline(ring->cell + cell, header, &at, sizeof at);
         ring->counters->writes++;
         ring->counters->bytes += bytes;
@@ -88,40 +73,19 @@ tutti_status tu_ring_out_slots(struct tu_ring_out *ring, size_t bytes) {
 
 /* ---- reader ---- */
 
-bool tu_ring_arrived(const struct tu_ring_in *ring, uint32_t number, size_t bytes) {
-    const uint8_t *cell = cell_of(ring, number);
-    if (bytes > TU_LINE_PAYLOAD)
-        return tu_line_header(cell).flag == number; /* mapped: a line with the offset */
-    return tu_line_arrived(cell, ring->peer->format, number, bytes);
-}
-
-const uint8_t *tu_ring_data(const struct tu_ring_in *ring, uint32_t number, size_t bytes) {
-    const uint8_t *cell = cell_of(ring, number);
-    uint32_t slot = place(number, ring->slots);
-    if (bytes > TU_LINE_PAYLOAD) {
-        if (!ring->peer->window)
-            return ring->window->base + ring->slot + slot * ring->slot_stride + TU_SLOT_HEAD;
-        uint64_t offset;
-        memcpy(&offset, cell + sizeof(struct tu_line_header), sizeof offset);
-        return ring->peer->window + offset;
+const uint8_t *tu_ring_other_data(const struct tu_ring_in *ring, uint32_t number, size_t bytes) {
+    const uint8_t *cell = tu_ring_cell(ring, number);
+    uint32_t slot = tu_ring_place(number, ring->slots);
+    if (bytes <= TU_LINE_PAYLOAD) {
+        uint8_t *to = ring->unpacked + (size_t)slot * TU_LINE_PAYLOAD;
+        tu_line_read(cell, ring->peer->format, to, bytes);
+        return to;
     }
-    if (ring->peer->format == TU_FORMAT_CACHELINE)
-        return cell + sizeof(struct tu_line_header);
-    uint8_t *to = ring->unpacked + (size_t)slot * TU_LINE_PAYLOAD;
-    tu_line_read(cell, ring->peer->format, to, bytes);
-    return to;
-}
-
-uint32_t tu_ring_fingerprint(const struct tu_ring_in *ring, uint32_t number) {
-    return tu_line_header(cell_of(ring, number)).fingerprint;
-}
-
-void tu_ring_give_back(struct tu_ring_in *ring, uint32_t number) {
-    ring->given |= UINT64_C(1) << (number - ring->consumed);
-    while (ring->given & 1) {
-        ring->given >>= 1;
-        ring->consumed++;
-    }
+    if (!ring->peer->window)
+        return ring->window->base + ring->slot + slot * ring->slot_stride + TU_SLOT_HEAD;
+    uint64_t offset;
+    memcpy(&offset, cell + sizeof(struct tu_line_header), sizeof offset);
+    return ring->peer->window + offset;
 }
 
 static tutti_status tell(struct tu_ring_in *ring, uint64_t offset, uint64_t value) {
@@ -166,7 +130,7 @@ tutti_status tu_ring_in_slots(struct tu_ring_in *ring, size_t bytes) {
 bool tu_ring_deliver(struct tu_ring_in *ring, uint32_t immediate) {
     uint32_t mask = (1u << TU_IMM_NUMBER_BITS) - 1;
     uint32_t number = ring->consumed + ((immediate - ring->consumed) & mask);
-    uint32_t slot = place(number, ring->slots);
+    uint32_t slot = tu_ring_place(number, ring->slots);
     struct tu_line_header header;
     if (!ring->slot || number - ring->consumed >= ring->slots)
         return false;
@@ -175,7 +139,7 @@ bool tu_ring_deliver(struct tu_ring_in *ring, uint32_t immediate) {
                sizeof header,
            sizeof header);
     header.flag = number;
-    uint8_t *cell = (uint8_t *)(uintptr_t)cell_of(ring, number);
+    uint8_t *cell = (uint8_t *)(uintptr_t)tu_ring_cell(ring, number);
     tu_line_store_cacheline(cell, header, NULL, 0);
     return true;
 }

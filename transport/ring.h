@@ -78,6 +78,11 @@ static inline uint32_t tu_immediate_of(uint32_t comm, uint32_t bank) {
     return (comm << TU_IMM_BANK_BITS | bank) << TU_IMM_NUMBER_BITS;
 }
 
+/* Numbers wrap at 2^32, so R is a power of two and the slot survives the wrap. */
+static inline uint32_t tu_ring_place(uint32_t number, uint32_t slots) {
+    return number & (slots - 1);
+}
+
 /* ---- writer ---------------------------------------------------------------------------------- */
 
 /* Numbers below the limit are free. Looks at the credit cells again. */
@@ -88,9 +93,21 @@ static inline bool tu_ring_free(struct tu_ring_out *ring, uint32_t number) {
     return (int32_t)(number - ring->limit) < 0 || tu_ring_refresh(ring, number);
 }
 
+/* Over a wire. */
+tutti_status tu_ring_wire_line(struct tu_ring_out *ring, struct tu_line_header header,
+                               const void *payload, size_t bytes);
+
 /* A line; the payload may be reused on return. TU_AGAIN: nothing happened. */
-tutti_status tu_ring_line(struct tu_ring_out *ring, struct tu_line_header header,
-                          const void *payload, size_t bytes);
+static inline tutti_status tu_ring_line(struct tu_ring_out *ring, struct tu_line_header header,
+                                        const void *payload, size_t bytes) {
+    if (!ring->cell)
+        return tu_ring_wire_line(ring, header, payload, bytes);
+    size_t at = (size_t)tu_ring_place(header.flag, ring->slots) * TU_LINE_STRIDE;
+    tu_line_store_cacheline(ring->cell + at, header, payload, bytes);
+    ring->counters->lines++;
+    ring->counters->bytes += bytes;
+    return TUTTI_OK;
+}
 
 /* Where to put the data of a larger use; its slots must be there (tu_ring_out_slots). */
 uint8_t *tu_ring_slot(const struct tu_ring_out *ring, uint32_t number);
@@ -106,12 +123,32 @@ tutti_status tu_ring_out_slots(struct tu_ring_out *ring, size_t bytes);
 
 /* ---- reader ---------------------------------------------------------------------------------- */
 
-/* Has use `number`, of `bytes` bytes, arrived? */
-bool tu_ring_arrived(const struct tu_ring_in *ring, uint32_t number, size_t bytes);
+static inline const uint8_t *tu_ring_cell(const struct tu_ring_in *ring, uint32_t number) {
+    return ring->cell + (size_t)tu_ring_place(number, ring->slots) * TU_LINE_STRIDE;
+}
 
-/* Its data, and the writer's fingerprint. Only after it has arrived, and until it is given back. */
-const uint8_t *tu_ring_data(const struct tu_ring_in *ring, uint32_t number, size_t bytes);
-uint32_t tu_ring_fingerprint(const struct tu_ring_in *ring, uint32_t number);
+/* Has use `number`, of `bytes` bytes, arrived? Then *fingerprint is set to the writer's. */
+static inline bool tu_ring_arrived(const struct tu_ring_in *ring, uint32_t number, size_t bytes,
+                                   uint32_t *fingerprint) {
+    const uint8_t *cell = tu_ring_cell(ring, number);
+    struct tu_line_header header = tu_line_header(cell);
+    *fingerprint = header.fingerprint;
+    if (header.flag != number)
+        return false;
+    return bytes > TU_LINE_PAYLOAD || /* a line that tells of it */
+           tu_line_arrived(cell, ring->peer->format, number, bytes);
+}
+
+/* Data that does not lie in the line as it was sent. */
+const uint8_t *tu_ring_other_data(const struct tu_ring_in *ring, uint32_t number, size_t bytes);
+
+/* Its data. Only after it has arrived, and until it is given back. */
+static inline const uint8_t *tu_ring_data(const struct tu_ring_in *ring, uint32_t number,
+                                          size_t bytes) {
+    if (bytes <= TU_LINE_PAYLOAD && ring->peer->format == TU_FORMAT_CACHELINE)
+        return tu_ring_cell(ring, number) + sizeof(struct tu_line_header);
+    return tu_ring_other_data(ring, number, bytes);
+}
 
 /* Can `number` be given back, or is it too far ahead of the oldest one? (Skipped uses only.) */
 static inline bool tu_ring_near(const struct tu_ring_in *ring, uint32_t number) {
@@ -119,7 +156,13 @@ static inline bool tu_ring_near(const struct tu_ring_in *ring, uint32_t number) 
 }
 
 /* Nobody here needs use `number` any more. Tells the writer nothing yet. */
-void tu_ring_give_back(struct tu_ring_in *ring, uint32_t number);
+static inline void tu_ring_give_back(struct tu_ring_in *ring, uint32_t number) {
+    ring->given |= UINT64_C(1) << (number - ring->consumed);
+    while (ring->given & 1) {
+        ring->given >>= 1;
+        ring->consumed++;
+    }
+}
 
 /* True if the writer must be told: credit lags half a ring, or the slots are new. */
 static inline bool tu_ring_owes(const struct tu_ring_in *ring) {

@@ -1,0 +1,220 @@
+/* Working plans out in bytes: see program.h. */
+#include "collectives/program.h"
+
+#include <stdlib.h>
+
+#include "runtime/env.h"
+
+/* The making of one. */
+struct maker {
+    const struct tu_bound *bound;
+    const struct tu_plan *plan;
+    struct tu_partition part;
+    size_t element_bytes;
+    struct tu_move *move; /* the next free ones */
+    uint32_t *drop;
+};
+
+/* ---- blocks ---- */
+
+/* Block number `first + d` of a range: it wraps around inside its group. */
+static uint32_t block_of(const struct tu_plan *plan, uint32_t first, uint32_t d) {
+    uint32_t block = first + d;
+    if (plan->wrap == plan->blocks)
+        return block < plan->blocks ? block : block - plan->blocks;
+    uint32_t group = first / plan->wrap * plan->wrap;
+    bool whole = first == group; /* ranges that start a group may go on into the next ones */
+    return whole || block < group + plan->wrap ? block : block - plan->wrap;
+}
+
+/* How many of the `n` blocks from `first` on lie one after the other in a buffer. */
+static uint32_t straight(const struct tu_plan *plan, uint32_t first, uint32_t n) {
+    if (n <= 1 || plan->blocks == 1)
+        return n;
+    uint32_t end = plan->blocks;
+    if (plan->wrap != plan->blocks) {
+        uint32_t group = first / plan->wrap * plan->wrap;
+        if (first == group)
+            return n;
+        end = group + plan->wrap;
+    }
+    return n < end - first ? n : end - first;
+}
+
+/* Elements of the n blocks from `first` on, which lie straight. */
+static size_t straight_elements(const struct maker *m, uint32_t first, uint32_t n) {
+    return tu_partition_at(&m->part, first + n) - tu_partition_at(&m->part, first);
+}
+
+/* Elements of a range, wrapped or not. */
+static size_t range_elements(const struct maker *m, uint32_t first, uint32_t n) {
+    if (n == 0)
+        return 0;
+    uint32_t head = straight(m->plan, first, n);
+    size_t elements = straight_elements(m, first, head);
+    if (head < n)
+        elements += straight_elements(m, block_of(m->plan, first, head), n - head);
+    return elements;
+}
+
+/* Element offset of block `d` of the reference's range in its space; says whose arrival or scratch. */
+static size_t place(const struct maker *m, const struct tu_ref *ref, uint32_t d, uint32_t *which) {
+    const struct tu_plan *plan = m->plan;
+    uint32_t block = block_of(plan, ref->first, d);
+    const struct tu_step *wait;
+    switch (ref->space) {
+    case TU_SRC:
+    case TU_DST: /* replicated blocks are all the whole slice */
+        return plan->replicate ? 0 : tu_partition_at(&m->part, block);
+    case TU_SCRATCH:
+        return tu_partition_at(&m->part, block);
+    case TU_ARRIVED:
+        *which = ref->step;
+        wait = &plan->step[ref->step];
+        return range_elements(m, wait->first,
+                              block >= wait->first ? block - wait->first
+                                                   : block + plan->wrap - wait->first);
+    default:
+        *which = m->bound->owner[block];
+        return tu_partition_at(&m->part, block) -
+               tu_partition_at(&m->part, *which * plan->node_run);
+    }
+}
+
+static void add_move(struct maker *m, const struct tu_ref *ref, uint32_t d, size_t amount) {
+    struct tu_move *move = m->move++;
+    move->space = ref->space;
+    move->offset = place(m, ref, d, &move->which) * m->element_bytes;
+    move->amount = amount;
+}
+
+/* ---- steps ---- */
+
+/* The pieces of a WRITE or SHARE; what has arrived lies packed, wrapped or not. */
+static void make_message(struct maker *m, const struct tu_step *step, struct tu_op *op) {
+    const struct tu_plan *plan = m->plan;
+    for (uint32_t a = 0; a < step->args; a++) {
+        const struct tu_ref *ref = &plan->ref[step->arg + a];
+        uint32_t head = ref->space == TU_ARRIVED ? ref->n : straight(plan, ref->first, ref->n);
+        add_move(m, ref, 0, range_elements(m, ref->first, head) * m->element_bytes);
+        if (head < ref->n)
+            add_move(m, ref, head,
+                     range_elements(m, block_of(plan, ref->first, head), ref->n - head) *
+                         m->element_bytes);
+    }
+    op->moves = (uint32_t)(m->move - op->move);
+}
+
+/* The destination may wrap; then it is done in two parts. */
+static void make_computation(struct maker *m, const struct tu_step *step, struct tu_op *op) {
+    const struct tu_plan *plan = m->plan;
+    const struct tu_ref *dst = &step->dst[0];
+    op->moves = (uint32_t)step->dsts + step->args;
+    for (uint32_t d = 0; d < dst->n; op->parts++) {
+        uint32_t first = block_of(plan, dst->first, d);
+        uint32_t n = straight(plan, first, dst->n - d);
+        size_t elements = straight_elements(m, first, n);
+        size_t amount = step->kind == TU_COPY ? elements * m->element_bytes : elements;
+        for (uint32_t i = 0; i < step->dsts; i++)
+            add_move(m, &step->dst[i], d, amount);
+        for (uint32_t a = 0; a < step->args; a++)
+            add_move(m, &plan->ref[step->arg + a], d, amount);
+        d += n;
+    }
+}
+
+static void find_drops(struct maker *m, const struct tu_step *step, struct tu_op *op) {
+    for (uint32_t a = 0; a < step->args; a++) {
+        const struct tu_ref *ref = &m->plan->ref[step->arg + a];
+        bool known = ref->space != TU_ARRIVED;
+        for (uint32_t i = 0; i < op->drops && !known; i++)
+            known = op->drop[i] == ref->step;
+        if (!known) {
+            *m->drop++ = ref->step;
+            op->drops++;
+        }
+    }
+}
+
+static void make_op(struct maker *m, uint32_t bank, uint32_t i, struct tu_op *op) {
+    const struct tu_step *step = &m->plan->step[i];
+    bool message = step->kind != TU_REDUCE && step->kind != TU_COPY;
+    *op = (struct tu_op){
+        .kind = step->kind,
+        .node = m->bound->node_step[i],
+        .idle = (step->kind == TU_SHARE || step->kind == TU_SIGNAL) && step->readers == 0,
+        .dsts = step->dsts,
+        .index = i,
+        .bit = UINT64_C(1) << i % 64,
+        .channel = step->channel,
+        .use = step->use,
+        .move = m->move,
+        .users = step->users,
+        .drop = m->drop,
+    };
+    for (int a = 0; a < 2; a++) {
+        bool any = step->after[a] != TU_NO_STEP;
+        op->after_word[a] = any ? step->after[a] / 64 : 0;
+        op->after_bit[a] = any ? UINT64_C(1) << step->after[a] % 64 : 0;
+    }
+    if (message) {
+        op->ring = m->bound->ring[bank][step->channel];
+        op->bytes = range_elements(m, step->first, step->n) * m->element_bytes;
+        make_message(m, step, op);
+    } else {
+        make_computation(m, step, op);
+    }
+    find_drops(m, step, op);
+}
+
+/* ---- the whole ---- */
+
+/* Most that make_op() can need: pieces, parts and destinations may come twice. */
+static size_t most_moves(const struct tu_plan *plan) {
+    return 2 * ((size_t)plan->refs + 2 * (size_t)plan->steps);
+}
+
+static tutti_status make_room(struct tu_env *env, const struct tu_plan *plan,
+                              struct tu_program *program) {
+    size_t bytes = plan->steps * sizeof(struct tu_op) + most_moves(plan) * sizeof(struct tu_move) +
+                   plan->refs * sizeof(uint32_t);
+    if (program->memory && bytes <= program->memory_bytes)
+        return TUTTI_OK;
+    void *memory = tu_alloc(64, 1, bytes);
+    if (!memory)
+        return tu_fail(env, TUTTI_ERR_MEMORY, "no memory for the %u steps of plan %s", plan->steps,
+                       plan->algorithm);
+    free(program->memory);
+    program->memory = memory;
+    program->memory_bytes = bytes;
+    return TUTTI_OK;
+}
+
+tutti_status tu_program_make(struct tu_env *env, const struct tu_bound *bound, uint32_t bank,
+                             size_t elements, size_t element_bytes, struct tu_program *program) {
+    const struct tu_plan *plan = bound->plan;
+    program->serial = 0;
+    tutti_status status = make_room(env, plan, program);
+    if (status)
+        return status;
+    struct maker m = {.bound = bound,
+                      .plan = plan,
+                      .part = tu_partition_of(plan, elements),
+                      .element_bytes = element_bytes};
+    program->op = program->memory;
+    m.move = (struct tu_move *)(void *)(program->op + plan->steps);
+    m.drop = (uint32_t *)(void *)(m.move + most_moves(plan));
+    for (uint32_t i = 0; i < plan->steps; i++)
+        make_op(&m, bank, i, &program->op[i]);
+    program->scratch_bytes =
+        tu_round_up(tu_partition_at(&m.part, plan->scratch_blocks) * element_bytes, 64);
+    program->serial = bound->serial;
+    program->elements = elements;
+    program->element_bytes = element_bytes;
+    return TUTTI_OK;
+}
+
+void tu_program_free(struct tu_program *program) {
+    free(program->memory);
+    *program = (struct tu_program){.serial = 0};
+}

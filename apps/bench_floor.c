@@ -20,10 +20,13 @@ enum {
     HANDOFF_TRIALS = 5,
     TURNS = 2000, /* of a trial */
     YIELDS = 500,
-    SHARED_BYTES = 256 << 10, /* fits a core's own cache */
+    DATA_TRIALS = 40,
+    SHARED_BYTES = 64 << 10, /* fits a core's own cache */
     SMALL_BYTES = 32 << 10,
     LARGE_BYTES = 16 << 20,
-    FLOOR_SLEEP_MS = 250, /* longer than measuring takes */
+    SHIFT_BYTES =
+        2 << 10, /* from and to must not look alike in the last 12 bits: that alone costs */
+    FLOOR_SLEEP_MS = 350, /* longer than measuring takes */
     HANDOFF_SLEEP_MS = 10,
 };
 
@@ -123,7 +126,7 @@ static void time_write(struct duet *duet, double *best) {
 
 static void play_data(struct duet *duet, int me) {
     int phase = 0;
-    for (int trial = 0; trial < TRIALS; trial++) {
+    for (int trial = 0; trial < DATA_TRIALS; trial++) {
         if (me == 0)
             write_data(duet->data, 1);
         meet(duet, &phase);
@@ -305,10 +308,10 @@ static double time_reduce(void *to, const void *from, size_t bytes, int times) {
 }
 
 static void measure_core(struct bench_floor *floor) {
-    char *from = calloc(LARGE_BYTES, 1), *to = malloc(LARGE_BYTES);
-    if (from && to) {
-        memset(from, 0, LARGE_BYTES); /* pages of its own */
-        memset(to, 0, LARGE_BYTES);
+    char *from = malloc((size_t)2 * LARGE_BYTES + SHIFT_BYTES);
+    if (from) {
+        char *to = from + LARGE_BYTES + SHIFT_BYTES;
+        memset(from, 0, (size_t)2 * LARGE_BYTES + SHIFT_BYTES); /* pages of its own */
         floor->copy_gbs = time_copy(to, from, SMALL_BYTES, 50);
         floor->copy_large_gbs = time_copy(to, from, LARGE_BYTES, 1);
         memset(to, 0, LARGE_BYTES);
@@ -316,7 +319,6 @@ static void measure_core(struct bench_floor *floor) {
         floor->reduce_large_gbs = time_reduce(to, from, LARGE_BYTES, 1);
     }
     free(from);
-    free(to);
 }
 
 /* ---- all ---- */

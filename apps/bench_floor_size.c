@@ -3,7 +3,8 @@
  * one host whose buffers are private and meet in shared memory.
  *
  * The least that p ranks must do for n bytes, each, is a reduce-scatter and an allgather over memory:
- *     publish  n (p-1)/p bytes, those that others fold: copied into lines that the peer has read
+ *     publish  n (p-1)/p bytes, those that others fold: copied into lines that the peer or this rank
+ *              has read last, whichever is faster
  *     fold     n (p-1)/p bytes that others have published
  *     fetch    n (p-1)/p bytes of results into the target
  * Of what is read, the share that ranks on other cores wrote comes from their caches, the rest from the
@@ -23,9 +24,10 @@ static double lesser(double a, double b) {
 /* ns for each byte that all three steps move; GB/s are bytes per ns. */
 static double ns_per_byte(const struct bench_floor *f, double far) {
     double near = 1 - far;
+    double publish_gbs = f->takeover_gbs > f->rewrite_gbs ? f->takeover_gbs : f->rewrite_gbs;
     if (far == 0)
         return 2 / f->copy_gbs + 1 / f->reduce_gbs;
-    return 1 / lesser(f->copy_gbs, f->takeover_gbs) + far / lesser(f->reduce_gbs, f->read_gbs) +
+    return 1 / lesser(f->copy_gbs, publish_gbs) + far / lesser(f->reduce_gbs, f->read_gbs) +
            near / f->reduce_gbs + far / lesser(f->copy_gbs, f->read_gbs) + near / f->copy_gbs;
 }
 

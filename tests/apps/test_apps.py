@@ -251,7 +251,7 @@ class Bench(BenchCase):
         if floor["cores"] < 2:
             return
         self.assertAlmostEqual(rows[0]["floor_us"] * 1e3, rows[0]["handoff_ns"], delta=20)
-        publish = min(floor["copy_gbs"], floor["takeover_gbs"])
+        publish = min(floor["copy_gbs"], max(floor["takeover_gbs"], floor["rewrite_gbs"]))
         fold = min(floor["reduce_gbs"], floor["read_gbs"])
         fetch = min(floor["copy_gbs"], floor["read_gbs"])
         for row in rows:

@@ -135,6 +135,8 @@ int main(int argc, char **argv) {
     struct bench_report *report = bench_report_open(&world, &options, known, cpu_of);
     if (options.call == BENCH_LATE)
         bench_late(&world, &options, report);
+    else if (options.call == BENCH_TUNE)
+        bench_tune(&world, &options, report);
     else if (options.call != BENCH_FLOOR)
         measure_sizes(&world, &options, known, report);
     uint64_t window = bench_backend.window(&world, &used);

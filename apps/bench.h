@@ -10,7 +10,14 @@
 #include <stdint.h>
 #include <stdio.h>
 
-enum bench_call { BENCH_ALLREDUCE, BENCH_BCAST, BENCH_BARRIER, BENCH_FLOOR, BENCH_LATE };
+enum bench_call {
+    BENCH_ALLREDUCE,
+    BENCH_BCAST,
+    BENCH_BARRIER,
+    BENCH_FLOOR,
+    BENCH_LATE,
+    BENCH_TUNE
+};
 enum bench_type { BENCH_I32, BENCH_I64, BENCH_F32, BENCH_F64, BENCH_TYPES };
 enum bench_op {
     BENCH_SUM,
@@ -48,6 +55,8 @@ struct bench_backend {
     const char *program;
     int (*open)(struct bench_world *world); /* sets rank, size, version and state */
     void (*close)(struct bench_world *world);
+    /* Closes and opens again, with that algorithm forced upon allreduces. NULL: this can't be. */
+    int (*reopen)(struct bench_world *world, const char *algorithm);
     int (*barrier)(struct bench_world *world);
     int (*bcast)(struct bench_world *world, void *buffer, size_t count, enum bench_type type,
                  int root);
@@ -101,7 +110,8 @@ struct bench_options {
     double limit_s; /* per size: then it ends early, and larger ones are left out */
     double skew_us; /* below 0: ranks arrive as they come */
     bool check_only, cold, bare, pin, floor;
-    const char *json; /* file, NULL: none */
+    const char *json;  /* file, NULL: none */
+    const char *write; /* file for what tune found, NULL: none */
 };
 
 /* Reads the command line, or ends the process with a usage error. `speaks`: this rank says it. */
@@ -229,6 +239,23 @@ int bench_report_close(struct bench_report *report, uint64_t window_bytes, uint6
 
 /* One rank comes options->seconds late; what the others took meanwhile. Collective. */
 void bench_late(struct bench_world *world, const struct bench_options *options,
+                struct bench_report *report);
+
+/* What tune found. */
+struct bench_tuned {
+    const char *entry;        /* of select.c's table */
+    const char *algorithm[2]; /* for small vectors, for large ones */
+    size_t scale;             /* the entry is that often the size */
+    const size_t *bytes;
+    const double *us[2];
+    size_t sizes;
+    size_t up_to; /* the largest size that counts as small; 0: none */
+};
+void bench_report_tuned(struct bench_report *report, const struct bench_world *world,
+                        const struct bench_tuned *tuned);
+
+/* Measures the algorithms for small and for large vectors, and says where to change. Collective. */
+void bench_tune(struct bench_world *world, const struct bench_options *options,
                 struct bench_report *report);
 
 void bench_floor_print(const struct bench_floor *floor, FILE *out);

@@ -24,7 +24,8 @@ enum {
     KEY_BARE,
     KEY_PIN,
     KEY_FLOOR,
-    KEY_JSON
+    KEY_JSON,
+    KEY_WRITE
 };
 
 static const struct argp_option argp_options[] = {
@@ -59,13 +60,16 @@ static const struct argp_option argp_options[] = {
     {"floor", KEY_FLOOR, NULL, 0,
      "Measure the cores first, and the hand-off of a line before each size", 0},
     {"json", KEY_JSON, "FILE", 0, "Write JSON too; \"-\": only that, to standard output", 0},
+    {"write", KEY_WRITE, "FILE", 0,
+     "Write what \"tune\" has found, as the line of select.c's table", 0},
     {0}};
 
 static const char about[] =
     "Checks and times a collective call, for sizes from --min to --max. \"floor\" measures what "
     "two "
     "cores of this host can do. \"late\" lets the last rank come to an allreduce seconds late, and "
-    "tells the processor time that the others take meanwhile.\v"
+    "tells the processor time that the others take meanwhile. \"tune\" finds out up to which size "
+    "this job should reduce by the algorithm for small vectors.\v"
     "The calls are timed in blocks. A block's time is that of the slowest rank; minimum, median "
     "and maximum are those of the blocks. Before each call the caller changes every cache line "
     "of its source and after it reads every one of its result; the time that this takes by "
@@ -77,7 +81,8 @@ static const char about[] =
 
 /* ---- names ---- */
 
-static const char *const call_names[] = {"allreduce", "bcast", "barrier", "floor", "late", NULL};
+static const char *const call_names[] = {"allreduce", "bcast", "barrier", "floor",
+                                         "late",      "tune",  NULL};
 static const char *const type_names[] = {"i32", "i64", "f32", "f64", NULL};
 static const char *const op_names[] = {"sum",  "prod", "min", "max",  "land", "lor",
                                        "lxor", "band", "bor", "bxor", NULL};
@@ -160,6 +165,8 @@ static void check(struct argp_state *state, struct bench_options *o) {
         argp_error(state, "--skew: no rank waits for the last one in %s", bench_call_name(o->call));
     if (o->seconds == 0)
         o->seconds = o->call == BENCH_LATE ? 2 : 0.2;
+    if (o->write && o->call != BENCH_TUNE)
+        argp_error(state, "--write: only tune finds something to write");
     if (o->cold && o->bare)
         argp_error(state, "--cold and --bare exclude each other: cold results are read");
 }
@@ -220,6 +227,9 @@ static error_t parse(int key, char *text, struct argp_state *state) {
     case KEY_JSON:
         o->json = text;
         return 0;
+    case KEY_WRITE:
+        o->write = text;
+        return 0;
     case ARGP_KEY_ARG:
         if (state->arg_num > 0)
             argp_error(state, "one collective at a time, not \"%s\" too", text);
@@ -254,7 +264,7 @@ static void restore(int file, int saved) {
 void bench_parse(int argc, char **argv, bool speaks, struct bench_options *options) {
     static const struct argp argp = {.options = argp_options,
                                      .parser = parse,
-                                     .args_doc = "allreduce|bcast|barrier|floor|late",
+                                     .args_doc = "allreduce|bcast|barrier|floor|late|tune",
                                      .doc = about};
     *options = (struct bench_options){.call = BENCH_ALLREDUCE,
                                       .min_bytes = 8,

@@ -243,6 +243,38 @@ void bench_report_late(struct bench_report *report, const int64_t *cpu_us, int w
         fprintf(report->table, "%10d %14.1f\n", r, (double)cpu_us[r] * 1e-3);
 }
 
+static json_t *json_tuned(const struct bench_tuned *tuned) {
+    json_t *rows = json_array();
+    for (size_t i = 0; i < tuned->sizes; i++)
+        json_array_append_new(rows,
+                              json_pack("{s:I, s:f, s:f}", "bytes", (json_int_t)tuned->bytes[i],
+                                        tuned->algorithm[0], tuned->us[0][i], tuned->algorithm[1],
+                                        tuned->us[1][i]));
+    return json_pack("{s:s, s:I, s:I, s:o}", "entry", tuned->entry, "up_to_bytes",
+                     (json_int_t)tuned->up_to, "value", (json_int_t)(tuned->up_to * tuned->scale),
+                     "rows", rows);
+}
+
+void bench_report_tuned(struct bench_report *report, const struct bench_world *world,
+                        const struct bench_tuned *tuned) {
+    FILE *out = report->table;
+    if (!report->root)
+        return;
+    json_object_set_new(report->root, "tuned", json_tuned(tuned));
+    if (!out)
+        return;
+    fprintf(out, "%10s %10s us %10s us  better\n", "bytes", tuned->algorithm[0],
+            tuned->algorithm[1]);
+    for (size_t i = 0; i < tuned->sizes; i++)
+        fprintf(out, "%10zu %13.3f %13.3f  %s\n", tuned->bytes[i], tuned->us[0][i], tuned->us[1][i],
+                tuned->algorithm[tuned->us[1][i] < tuned->us[0][i]]);
+    fprintf(out, "%d ranks on %d host%s: %s up to %zu bytes%s\n.%s = %zu\n", world->size,
+            world->hosts, world->hosts > 1 ? "s" : "", tuned->algorithm[0], tuned->up_to,
+            tuned->sizes && tuned->up_to == tuned->bytes[tuned->sizes - 1] ? " or more (--max)"
+                                                                           : "",
+            tuned->entry, tuned->up_to * tuned->scale);
+}
+
 static int write_file(struct bench_report *report) {
     int bad = json_dumpf(report->root, report->file, JSON_INDENT(1) | JSON_REAL_PRECISION(9));
     bad |= fputc('\n', report->file) == EOF;

@@ -1,4 +1,5 @@
 /* The benchmark's calls by tutti. */
+#define _GNU_SOURCE /* setenv */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -56,6 +57,14 @@ static void close_tutti(struct bench_world *world) {
     struct tutti_state *state = world->state;
     tutti_finalize(state->job);
     free(state);
+}
+
+static int reopen(struct bench_world *world, const char *algorithm) {
+    close_tutti(world);
+    world->state = NULL;
+    if (setenv("TUTTI_ALLREDUCE", algorithm, 1))
+        return 1;
+    return open_tutti(world);
 }
 
 static int barrier(struct bench_world *world) {
@@ -123,6 +132,7 @@ const struct bench_backend bench_backend = {
     .program = "tutti-bench",
     .open = open_tutti,
     .close = close_tutti,
+    .reopen = reopen,
     .barrier = barrier,
     .bcast = bcast,
     .allreduce = allreduce,

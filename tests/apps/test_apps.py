@@ -1,5 +1,6 @@
 """The programs as their users start them. TUTTI_BIN: their folder, TUTTI_PRTERUN: the launcher."""
 import json
+import math
 import os
 import pathlib
 import re
@@ -152,6 +153,7 @@ class Usage(unittest.TestCase):
         self.rejected(bench, "allreduce", "--skew", "-1", says='"-1" is no number of microseconds')
         self.rejected(bench, "bcast", "--skew", "5", says="no rank waits for the last one in bcast")
         self.rejected(bench, "allreduce", "--speed", says="--speed")
+        self.rejected(bench, "allreduce", "--write", "x", says="only tune finds something")
 
     def test_info(self):
         self.rejected("tutti-info", "--ranks", "0", says="--ranks must be a number from 1 on")
@@ -289,6 +291,28 @@ class Bench(BenchCase):
             self.assertLess(row["min_us"], 4000)
             self.assertGreater(row["min_us"], 0)
         self.assertIsNone(self.bench(2, "barrier", "--check-only")["skew_us"])
+
+    def test_tuning(self):
+        with tempfile.TemporaryDirectory() as folder:
+            file = pathlib.Path(folder) / "entry"
+            for n, entry in ((2, "flat_pair"), (3, "flat")):
+                tuned = self.bench(n, "tune", "--min", 0, "--max", "4K", "--seconds", 0.01, "--write",
+                                   file)["tuned"]
+                sizes = [row["bytes"] for row in tuned["rows"]]
+                self.assertEqual(sizes, [4, 16, 64, 256, 1024, 4096])
+                self.assertEqual(tuned["entry"], entry)
+                self.assertEqual(file.read_text(),
+                                 f"    .{entry} = {tuned['value']}, /* {n} ranks on 1 hosts */\n")
+                self.assertEqual(tuned["value"], self.split(tuned["rows"]))
+        code, _, err = run("tutti-bench", "tune")
+        self.assertEqual(code, 1)
+        self.assertIn("nothing to choose between", err)
+
+    def split(self, rows):
+        """Up to where flat is to be taken: of all splits the one with the least product of times."""
+        def product(up_to):
+            return math.prod(row["flat" if row["bytes"] <= up_to else "two_phase"] for row in rows)
+        return min([0] + [row["bytes"] for row in rows], key=product)
 
     def test_waiting_takes_little_of_a_processor(self):
         result = self.bench(3, "late", "--seconds", 2)

@@ -86,6 +86,10 @@ class Compare(unittest.TestCase):
             self.compare.print_table(rows, runners)
         self.assertEqual(len(out.getvalue().splitlines()), 5)
 
+    def test_tutti_is_run_on_however_slow(self):
+        _, runners, _ = self.measure(tutti=[self.result(1, slow=True), self.result(3)])
+        self.assertEqual(runners[0].times, {8: [1, 3]})
+
     def test_peers_that_fail_or_are_pinned_otherwise_are_left_out(self):
         names, _, err = self.measure(tutti=[self.result(1)] * 2, a=["status 1: no"],
                                      b=[self.result(1, cores=(1, 0))])

@@ -58,11 +58,12 @@ class Compare(unittest.TestCase):
 
     def measure(self, **results):
         """measure() over runners whose runs take results from lists; returns the names that are left."""
-        runners = [self.runner(name, ()) for name in results]
+        runners, self.asked = [self.runner(name, ()) for name in results], {}
         for runner in runners:
             left = iter(results[runner.name])
 
             def run(ranks, options, timeout, runner=runner, left=left):
+                self.asked.setdefault(runner.name, []).append(options)
                 result = next(left)
                 if isinstance(result, str):
                     return result
@@ -85,6 +86,16 @@ class Compare(unittest.TestCase):
         with contextlib.redirect_stdout(io.StringIO()) as out:
             self.compare.print_table(rows, runners)
         self.assertEqual(len(out.getvalue().splitlines()), 5)
+
+    def test_a_peer_that_is_slow_late_is_asked_for_less(self):
+        first = self.result(1, 2, 1000)
+        first["rows"][2]["slow"] = True
+        tutti = [self.result(1, 2, 3)] * 2
+        names, runners, err = self.measure(tutti=tutti, a=[first, self.result(3, 4)])
+        self.assertIn("a with 2 ranks is slow: 128 B took over 1 s", err)
+        self.assertNotIn("more rounds", err)
+        self.assertEqual(runners[1].times, {8: [1, 3], 32: [2, 4], 128: [1000]})
+        self.assertEqual(self.asked["a"], [[], ["--max", "127"]])
 
     def test_tutti_is_run_on_however_slow(self):
         _, runners, _ = self.measure(tutti=[self.result(1, slow=True), self.result(3)])

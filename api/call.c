@@ -69,7 +69,8 @@ void tu_call_start(struct tu_call *call) {
     tutti_comm *comm = call->comm;
     call->number = comm->calls++;
     call->what.rejected = comm->rejected;
-    call->work.fingerprint = comm->fingerprint = tu_fingerprint(comm->fingerprint, &call->what);
+    comm->fingerprint = tu_fingerprint(comm->fingerprint, &call->what);
+    call->what.fingerprint = call->work.fingerprint = comm->fingerprint;
     call->plan->users++;
     activate(comm);
     struct tu_bank *bank = &comm->bank[comm->next_bank];

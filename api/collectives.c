@@ -16,7 +16,7 @@ static tutti_status refuse(tutti_comm *comm, tutti_status status) {
     return moment ? status : reject(comm, status);
 }
 
-static tutti_status check_comm(const tutti_comm *comm, const char *function) {
+static inline tutti_status check_comm(const tutti_comm *comm, const char *function) {
     if (!tu_comm_usable(comm))
         return tu_fail(tu_comm_env(comm), TUTTI_ERR_ARG, "%s: no communicator, or a freed one",
                        function);
@@ -26,8 +26,8 @@ static tutti_status check_comm(const tutti_comm *comm, const char *function) {
     return TUTTI_OK;
 }
 
-static tutti_status check_type(tutti_comm *comm, const char *function, size_t count,
-                               tutti_type type, size_t *element_bytes) {
+static inline tutti_status check_type(tutti_comm *comm, const char *function, size_t count,
+                                      tutti_type type, size_t *element_bytes) {
     struct tu_env *env = &comm->job->env;
     size_t bytes;
     *element_bytes = tu_type_bytes(type);
@@ -40,16 +40,16 @@ static tutti_status check_type(tutti_comm *comm, const char *function, size_t co
     return TUTTI_OK;
 }
 
-static tutti_status check_buffer(tutti_comm *comm, const char *function, const char *name,
-                                 const void *buffer, size_t count) {
+static inline tutti_status check_buffer(tutti_comm *comm, const char *function, const char *name,
+                                        const void *buffer, size_t count) {
     if (buffer || count == 0)
         return TUTTI_OK;
     return reject(comm, tu_fail(&comm->job->env, TUTTI_ERR_ARG,
                                 "%s: %s is NULL, but the count is %zu", function, name, count));
 }
 
-static tutti_status check_op(tutti_comm *comm, const char *function, tutti_type type, tutti_op op,
-                             tu_kernel **fold) {
+static inline tutti_status check_op(tutti_comm *comm, const char *function, tutti_type type,
+                                    tutti_op op, tu_kernel **fold) {
     struct tu_env *env = &comm->job->env;
     if ((unsigned)op >= TU_OPS)
         return reject(comm, tu_fail(env, TUTTI_ERR_OP, "%s: unknown or unsupported operation %d",
@@ -66,15 +66,15 @@ static bool overlap(const void *a, const void *b, size_t bytes) {
     return bytes && (x < y ? y - x < bytes : x - y < bytes);
 }
 
-static tutti_status check_root(tutti_comm *comm, const char *function, int root) {
+static inline tutti_status check_root(tutti_comm *comm, const char *function, int root) {
     if (root >= 0 && (uint32_t)root < comm->size)
         return TUTTI_OK;
     return reject(comm, tu_fail(&comm->job->env, TUTTI_ERR_ROOT, "%s: root %d is not in 0..%u",
                                 function, root, comm->size - 1));
 }
 
-static tutti_status check_buffers(tutti_comm *comm, const char *function, const void *source,
-                                  void *target, size_t count, size_t bytes) {
+static inline tutti_status check_buffers(tutti_comm *comm, const char *function, const void *source,
+                                         void *target, size_t count, size_t bytes) {
     struct tu_env *env = &comm->job->env;
     tutti_status status = check_buffer(comm, function, "target", target, count);
     if (!status && (const void *)target == TUTTI_IN_PLACE)
@@ -97,8 +97,9 @@ static struct tu_work barrier_work(void) {
     return (struct tu_work){.element_bytes = 1};
 }
 
-static tutti_status bcast_work(const char *function, void *buffer, size_t count, tutti_type type,
-                               int root, tutti_comm *comm, struct tu_work *work) {
+static inline tutti_status bcast_work(const char *function, void *buffer, size_t count,
+                                      tutti_type type, int root, tutti_comm *comm,
+                                      struct tu_work *work) {
     tutti_status status = check_comm(comm, function);
     if (!status)
         status = check_type(comm, function, count, type, &work->element_bytes);
@@ -112,9 +113,9 @@ static tutti_status bcast_work(const char *function, void *buffer, size_t count,
     return status;
 }
 
-static tutti_status allreduce_work(const char *function, const void *source, void *target,
-                                   size_t count, tutti_type type, tutti_op op, tutti_comm *comm,
-                                   struct tu_work *work) {
+static inline tutti_status allreduce_work(const char *function, const void *source, void *target,
+                                          size_t count, tutti_type type, tutti_op op,
+                                          tutti_comm *comm, struct tu_work *work) {
     tutti_status status = check_comm(comm, function);
     if (!status)
         status = check_type(comm, function, count, type, &work->element_bytes);
@@ -141,7 +142,8 @@ static const struct tu_description barrier_what = {.collective = TU_BARRIER};
 
 /* ---- blocking ---- */
 
-static tutti_status run(tutti_comm *comm, const struct tu_work *work, struct tu_description what) {
+static inline tutti_status run(tutti_comm *comm, const struct tu_work *work,
+                               struct tu_description what) {
     struct tu_call call = {.comm = comm, .work = *work, .what = what};
     tutti_status status = tu_call_prepare(&call);
     if (status)
@@ -179,8 +181,8 @@ static tutti_status check_request(tutti_comm *comm, const char *function,
     return reject(comm, tu_fail(&comm->job->env, TUTTI_ERR_ARG, "%s: request is NULL", function));
 }
 
-static tutti_status start(const char *function, tutti_comm *comm, const struct tu_work *work,
-                          struct tu_description what, tutti_request *request) {
+static inline tutti_status start(const char *function, tutti_comm *comm, const struct tu_work *work,
+                                 struct tu_description what, tutti_request *request) {
     struct tu_call *call = NULL;
     tutti_status status = check_request(comm, function, request);
     if (status)

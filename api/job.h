@@ -16,11 +16,12 @@
 
 /* What a call is, for records and messages. */
 struct tu_description {
-    uint8_t collective; /* enum tu_collective */
-    uint8_t type, op;
-    int32_t root;
     uint64_t count;
-    uint32_t rejected; /* calls of this comm rejected before it (rule 18) */
+    int32_t root;
+    uint32_t rejected;  /* calls of this comm rejected before it (rule 18) */
+    uint8_t collective; /* enum tu_collective */
+    uint8_t type, op, unused;
+    uint32_t fingerprint;
 };
 
 enum tu_call_state { TU_CALL_FREE, TU_CALL_WAITING, TU_CALL_RUNNING, TU_CALL_DONE };
@@ -164,11 +165,7 @@ void tu_calls_end(tutti_comm *comm, tutti_status status);
 /* record.c: what a rank's last calls on a comm were, for its peers to read. */
 struct tu_record {
     uint64_t call; /* number + 1, 0: none */
-    uint64_t count;
-    uint32_t fingerprint;
-    int32_t root;
-    uint32_t rejected;
-    uint8_t collective, type, op, unused;
+    struct tu_description what;
     uint64_t check;    /* hash of the above: a torn copy is recognised */
     uint64_t finished; /* call, once it is done here */
     uint64_t padding[2];
@@ -186,7 +183,8 @@ void tu_record_finish(const struct tu_call *call);
 /* Copies a peer's records (TU_RECORDS of them); false if they can't be had now. */
 bool tu_record_fetch(tutti_comm *comm, uint32_t rank, struct tu_record *record);
 /* "allreduce of 3 f32 by sum (call 12)" */
-const char *tu_record_text(const struct tu_record *record, char *text, size_t bytes);
+const char *tu_call_text(uint64_t call, const struct tu_description *what, char *text,
+                         size_t bytes);
 /*
  * Compares the last calls of this rank and `rank`; true if two of them differ, described in `text`.
  */

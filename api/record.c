@@ -23,11 +23,20 @@ uint32_t tu_fingerprint(uint32_t before, const struct tu_description *what) {
     return (uint32_t)(h >> 32 ^ h);
 }
 
-static uint64_t check_of(const struct tu_record *r) {
-    uint64_t small = (uint64_t)r->collective << 16 | (uint64_t)r->type << 8 | r->op;
-    uint64_t h = mix(r->call, r->count);
-    h = mix(h, (uint64_t)r->fingerprint << 32 | (uint32_t)r->root);
-    return mix(h, (uint64_t)r->rejected << 32 | small);
+/* The words of a record that say what the call is. */
+enum { WORDS = offsetof(struct tu_record, check) / 8 };
+_Static_assert(WORDS == 4, "as check_of() takes them");
+
+static uint64_t check_of(const uint64_t word[WORDS]) {
+    uint64_t h = word[0] * UINT64_C(0x9e3779b97f4a7c15) + word[1] * UINT64_C(0xc2b2ae3d27d4eb4f) +
+                 word[2] * UINT64_C(0x165667b19e3779f9) + word[3] * UINT64_C(0xd6e8feb86659fd93);
+    return h ^ h >> 32;
+}
+
+static bool is_whole(const struct tu_record *record) {
+    uint64_t word[WORDS];
+    memcpy(word, record, sizeof word);
+    return record->check == check_of(word);
 }
 
 static struct tu_record *own_record(const tutti_comm *comm, uint64_t number) {
@@ -36,22 +45,12 @@ static struct tu_record *own_record(const tutti_comm *comm, uint64_t number) {
 
 /* By words, so that a peer that reads meanwhile sees words, old or new; the check finds mixtures. */
 void tu_record_call(const struct tu_call *call) {
-    struct tu_record r = {
-        .call = call->number + 1,
-        .count = call->what.count,
-        .fingerprint = call->work.fingerprint,
-        .root = call->what.root,
-        .rejected = call->what.rejected,
-        .collective = call->what.collective,
-        .type = call->what.type,
-        .op = call->what.op,
-    };
-    r.check = check_of(&r);
-    uint64_t word[offsetof(struct tu_record, finished) / 8];
-    memcpy(word, &r, sizeof word);
+    uint64_t word[WORDS] = {call->number + 1};
+    memcpy(&word[1], &call->what, sizeof call->what);
     _Atomic uint64_t *to = (void *)own_record(call->comm, call->number);
-    for (size_t i = 0; i < sizeof word / 8; i++)
+    for (size_t i = 0; i < WORDS; i++)
         atomic_store_explicit(to + i, word[i], memory_order_relaxed);
+    atomic_store_explicit(to + WORDS, check_of(word), memory_order_relaxed);
 }
 
 void tu_record_finish(const struct tu_call *call) {
@@ -83,28 +82,28 @@ bool tu_record_fetch(tutti_comm *comm, uint32_t rank, struct tu_record *to) {
         return false;
     memcpy(to, job->window.base + job->window.scratch, bytes);
     for (uint32_t i = 0; i < TU_RECORDS; i++)
-        if (to[i].check != check_of(&to[i]))
+        if (!is_whole(&to[i]))
             to[i].call = 0;
     return true;
 }
 
 static const char *const collective_name[TU_COLLECTIVES] = {"barrier", "bcast", "allreduce"};
 
-const char *tu_record_text(const struct tu_record *r, char *text, size_t bytes) {
+const char *tu_call_text(uint64_t call, const struct tu_description *what, char *text,
+                         size_t bytes) {
     char arguments[128] = "";
-    unsigned long long count = (unsigned long long)r->count;
-    const char *type = tu_type_name((tutti_type)r->type);
-    if (r->collective == TU_BCAST)
-        snprintf(arguments, sizeof arguments, " of %llu %s from root %d", count, type, r->root);
-    if (r->collective == TU_ALLREDUCE)
+    unsigned long long count = (unsigned long long)what->count;
+    const char *type = tu_type_name((tutti_type)what->type);
+    if (what->collective == TU_BCAST)
+        snprintf(arguments, sizeof arguments, " of %llu %s from root %d", count, type, what->root);
+    if (what->collective == TU_ALLREDUCE)
         snprintf(arguments, sizeof arguments, " of %llu %s by %s", count, type,
-                 tu_op_name((tutti_op)r->op));
-    const char *name = r->collective < TU_COLLECTIVES ? collective_name[r->collective] : "?";
-    int n = snprintf(text, bytes, "%s%s (call %llu", name, arguments,
-                     (unsigned long long)(r->call - 1));
+                 tu_op_name((tutti_op)what->op));
+    const char *name = what->collective < TU_COLLECTIVES ? collective_name[what->collective] : "?";
+    int n = snprintf(text, bytes, "%s%s (call %llu", name, arguments, (unsigned long long)call);
     if (n > 0 && (size_t)n < bytes)
-        snprintf(text + n, bytes - (size_t)n, r->rejected ? ", after %u rejected calls)" : ")",
-                 r->rejected);
+        snprintf(text + n, bytes - (size_t)n, what->rejected ? ", after %u rejected calls)" : ")",
+                 what->rejected);
     return text;
 }
 
@@ -118,12 +117,12 @@ bool tu_record_differ(tutti_comm *comm, uint32_t rank, char *text, size_t bytes)
         const struct tu_record *mine = own_record(comm, call);
         const struct tu_record *other = &theirs[call % TU_RECORDS];
         if (mine->call != call + 1 || other->call != call + 1 ||
-            mine->fingerprint == other->fingerprint)
+            mine->what.fingerprint == other->what.fingerprint)
             continue;
         snprintf(text, bytes, "%s is in %s, this rank in %s",
                  tu_rank_text(comm->job, rank, who, sizeof who),
-                 tu_record_text(other, their_text, sizeof their_text),
-                 tu_record_text(mine, mine_text, sizeof mine_text));
+                 tu_call_text(call, &other->what, their_text, sizeof their_text),
+                 tu_call_text(call, &mine->what, mine_text, sizeof mine_text));
         return true;
     }
     return false;

@@ -79,7 +79,7 @@ static void where(tutti_comm *comm, uint32_t rank, char *text, size_t bytes) {
     else
         snprintf(text, bytes, "%s, which %s %s", who,
                  last->finished == last->call ? "is outside since it finished" : "is in",
-                 tu_record_text(last, what, sizeof what));
+                 tu_call_text(last->call - 1, &last->what, what, sizeof what));
 }
 
 /* *culprit: the first of them, or TU_NO_RANK. */
@@ -101,17 +101,6 @@ static const char *describe_awaited(struct tu_call *call, uint32_t *culprit, cha
     return text;
 }
 
-static void own_text(const struct tu_call *call, char *text, size_t bytes) {
-    struct tu_record mine = {.call = call->number + 1,
-                             .count = call->what.count,
-                             .root = call->what.root,
-                             .rejected = call->what.rejected,
-                             .collective = call->what.collective,
-                             .type = call->what.type,
-                             .op = call->what.op};
-    tu_record_text(&mine, text, bytes);
-}
-
 /* Crossed roots and the like exchange no message that would tell: compare the records. */
 static void compare(struct tu_call *call) {
     uint32_t rank[AWAITED];
@@ -126,7 +115,7 @@ static void compare(struct tu_call *call) {
 static void late(tutti_job *job, struct tu_call *call, uint64_t waited_ns) {
     char text[700], mine[200];
     uint32_t culprit;
-    own_text(call, mine, sizeof mine);
+    tu_call_text(call->number, &call->what, mine, sizeof mine);
     tu_log(&job->env, TU_LOG_WARN, "%s has waited %llu s for %s", mine,
            (unsigned long long)(waited_ns / 1000000000u),
            describe_awaited(call, &culprit, text, sizeof text));
@@ -136,7 +125,7 @@ static void late(tutti_job *job, struct tu_call *call, uint64_t waited_ns) {
 static void deadline(tutti_job *job, struct tu_call *call) {
     char text[700], mine[200];
     uint32_t culprit;
-    own_text(call, mine, sizeof mine);
+    tu_call_text(call->number, &call->what, mine, sizeof mine);
     describe_awaited(call, &culprit, text, sizeof text);
     tu_comm_fail(call->comm, TUTTI_ERR_TIMEOUT, culprit,
                  "%s: TUTTI_TIMEOUT_MS=%d has passed, waiting for %s", mine,

@@ -12,7 +12,10 @@
 union tu_ring {
     struct tu_ring_out *out;
     struct tu_ring_in *in;
+    uint32_t *next; /* the first member of both */
 };
+_Static_assert(offsetof(struct tu_ring_out, next) == 0, "first");
+_Static_assert(offsetof(struct tu_ring_in, next) == 0, "first");
 
 struct tu_bound {
     const struct tu_plan *plan; /* owned */

@@ -158,6 +158,7 @@ static void make_op(struct maker *m, uint32_t bank, uint32_t i, struct tu_op *op
         op->after_bit[a] = any ? UINT64_C(1) << step->after[a] % 64 : 0;
     }
     if (message) {
+        op->uses = m->plan->channel[step->channel].uses;
         op->ring = m->bound->ring[bank][step->channel];
         op->bytes = range_elements(m, step->first, step->n) * m->element_bytes;
         make_message(m, step, op);

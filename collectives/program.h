@@ -26,7 +26,8 @@ struct tu_op {
     uint32_t index;
     uint32_t after_word[2];     /* where the bits of the steps stand that come before it */
     uint64_t bit, after_bit[2]; /* 0: none */
-    uint32_t channel, use;
+    uint32_t channel, use;      /* number of the use in a segment */
+    uint32_t uses;              /* of the channel, per segment */
     union tu_ring ring;
     size_t bytes; /* of the message */
     /* WRITE, SHARE: the pieces, one after the other. COPY, REDUCE: for each part the destinations,

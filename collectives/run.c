@@ -1,9 +1,10 @@
-/* Segments, dependencies and credits of a call under way: see run.h. The steps are in step.c. */
+/* Segments, dependencies and credits of a call under way: see run.h. The steps are in step.h. */
 #include "collectives/run.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+#include "collectives/step.h"
 #include "runtime/env.h"
 
 void tu_run_init(struct tu_run *run, struct tu_env *env, uint32_t bank, uint32_t width) {
@@ -109,11 +110,9 @@ static void take_numbers(struct tu_run *run) {
     const struct tu_plan *plan = run->bound->plan;
     struct tu_node_scratch *scratch = &run->bound->channels->scratch[run->bank];
     for (uint32_t i = 0; i < plan->channels; i++) {
-        const struct tu_plan_channel *channel = &plan->channel[i];
-        bool out = channel->kind == TU_EDGE_OUT || channel->kind == TU_BOARD_OUT;
-        uint32_t *next = out ? &run->ring[i].out->next : &run->ring[i].in->next;
+        uint32_t *next = run->ring[i].next;
         run->base[i] = *next;
-        *next += channel->uses * run->cut.segments;
+        *next += plan->channel[i].uses * run->cut.segments;
     }
     run->scratch_base = scratch->next;
     if (plan->node_run)
@@ -184,7 +183,8 @@ static uint32_t give_back_skips(struct tu_run *run, struct tu_segment *segment) 
     while (segment->skip < plan->skips) {
         const struct tu_plan_skip *skip = &plan->skip[segment->skip];
         struct tu_ring_in *ring = run->ring[skip->channel].in;
-        uint32_t number = tu_run_number(run, segment, skip->channel, skip->use);
+        uint32_t number = run->base[skip->channel] +
+                          segment->number * plan->channel[skip->channel].uses + skip->use;
         if (!tu_ring_near(ring, number))
             break;
         tu_run_give_back(run, ring, number);
@@ -195,7 +195,7 @@ static uint32_t give_back_skips(struct tu_run *run, struct tu_segment *segment) 
 }
 
 static void release(struct tu_run *run, struct tu_segment *segment, const struct tu_op *wait) {
-    tu_run_give_back(run, wait->ring.in, tu_run_number(run, segment, wait->channel, wait->use));
+    tu_run_give_back(run, wait->ring.in, tu_run_number(run, segment, wait));
 }
 
 /* Arrivals that this step was the last to name go back to their writers. */

@@ -84,15 +84,12 @@ void tu_run_abandon(struct tu_run *run);
  */
 uint32_t tu_run_awaited(const struct tu_run *run, uint32_t *rank, uint32_t room);
 
-/* ---- one step (step.c) ---- */
-
-/* Tries a step of the segment. True if it is done now. */
-bool tu_step_try(struct tu_run *run, struct tu_segment *segment, const struct tu_op *op);
+/* ---- for the executor itself ---- */
 
 /* Number of the use of a channel by a step of this segment. */
 static inline uint32_t tu_run_number(const struct tu_run *run, const struct tu_segment *segment,
-                                     uint32_t channel, uint32_t use) {
-    return run->base[channel] + segment->number * run->bound->plan->channel[channel].uses + use;
+                                     const struct tu_op *op) {
+    return run->base[op->channel] + segment->number * op->uses + op->use;
 }
 
 /* Gives a use back, and tells its writer if it is time. */

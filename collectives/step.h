@@ -1,10 +1,16 @@
-/* What each kind of step does: moving blocks between buffers, slots and node scratch. */
-#include "collectives/run.h"
+/*
+ * What each kind of step does: moving blocks between buffers, slots and node scratch. A part of run.c,
+ * and here so that it is compiled into the executor's loop.
+ */
+#ifndef TU_COLLECTIVES_STEP_H
+#define TU_COLLECTIVES_STEP_H
 
 #include <string.h>
 
-static const uint8_t *address(const struct tu_run *run, const struct tu_segment *segment,
-                              const struct tu_move *move) {
+#include "collectives/run.h"
+
+static inline const uint8_t *address(const struct tu_run *run, const struct tu_segment *segment,
+                                     const struct tu_move *move) {
     if (move->space <= TU_SCRATCH)
         return segment->base[move->space] + move->offset;
     if (move->space == TU_ARRIVED)
@@ -14,16 +20,16 @@ static const uint8_t *address(const struct tu_run *run, const struct tu_segment 
            move->offset;
 }
 
-static uint8_t *destination(const struct tu_run *run, const struct tu_segment *segment,
-                            const struct tu_move *move) {
+static inline uint8_t *destination(const struct tu_run *run, const struct tu_segment *segment,
+                                   const struct tu_move *move) {
     return (uint8_t *)(uintptr_t)address(run, segment, move);
 }
 
 /* ---- messages ---- */
 
 /* Packs the pieces of a WRITE or SHARE. */
-static void gather(const struct tu_run *run, const struct tu_segment *segment,
-                   const struct tu_op *op, uint8_t *to) {
+static inline void gather(const struct tu_run *run, const struct tu_segment *segment,
+                          const struct tu_op *op, uint8_t *to) {
     for (uint32_t i = 0; i < op->moves; i++) {
         const struct tu_move *move = &op->move[i];
         if (move->amount)
@@ -33,12 +39,12 @@ static void gather(const struct tu_run *run, const struct tu_segment *segment,
 }
 
 /* A transport's answer: sent, later, or the peer is gone (its loss is told elsewhere). */
-static bool sent(tutti_status status) {
+static inline bool sent(tutti_status status) {
     return status == TUTTI_OK;
 }
 
-static bool send_line(const struct tu_run *run, const struct tu_segment *segment,
-                      const struct tu_op *op, struct tu_line_header header) {
+static inline bool send_line(const struct tu_run *run, const struct tu_segment *segment,
+                             const struct tu_op *op, struct tu_line_header header) {
     uint8_t packed[TU_LINE_PAYLOAD];
     if (op->moves == 1 && op->bytes)
         return sent(tu_ring_line(op->ring.out, header, address(run, segment, op->move), op->bytes));
@@ -46,12 +52,12 @@ static bool send_line(const struct tu_run *run, const struct tu_segment *segment
     return sent(tu_ring_line(op->ring.out, header, packed, op->bytes));
 }
 
-static bool try_send(const struct tu_run *run, const struct tu_segment *segment,
-                     const struct tu_op *op) {
+static inline bool try_send(const struct tu_run *run, const struct tu_segment *segment,
+                            const struct tu_op *op) {
     struct tu_ring_out *ring = op->ring.out;
     struct tu_line_header header = {
         .fingerprint = run->work.fingerprint,
-        .flag = tu_run_number(run, segment, op->channel, op->use),
+        .flag = tu_run_number(run, segment, op),
     };
     if (!tu_ring_free(ring, header.flag))
         return false;
@@ -63,9 +69,10 @@ static bool try_send(const struct tu_run *run, const struct tu_segment *segment,
     return sent(tu_ring_send(ring, header, op->bytes));
 }
 
-static bool try_wait(struct tu_run *run, struct tu_segment *segment, const struct tu_op *op) {
+static inline bool try_wait(struct tu_run *run, struct tu_segment *segment,
+                            const struct tu_op *op) {
     const struct tu_ring_in *ring = op->ring.in;
-    uint32_t number = tu_run_number(run, segment, op->channel, op->use), fingerprint;
+    uint32_t number = tu_run_number(run, segment, op), fingerprint;
     if (!tu_ring_arrived(ring, number, op->bytes, &fingerprint))
         return false;
     if (fingerprint != run->work.fingerprint) {
@@ -80,8 +87,8 @@ static bool try_wait(struct tu_run *run, struct tu_segment *segment, const struc
 
 /* ---- computing ---- */
 
-static void fold(const struct tu_run *run, const struct tu_segment *segment, const struct tu_op *op,
-                 const struct tu_move *move) {
+static inline void fold(const struct tu_run *run, const struct tu_segment *segment,
+                        const struct tu_op *op, const struct tu_move *move) {
     uint8_t *out = destination(run, segment, move);
     uint8_t *also = op->dsts == 2 ? destination(run, segment, move + 1) : NULL;
     size_t elements = move->amount;
@@ -92,16 +99,16 @@ static void fold(const struct tu_run *run, const struct tu_segment *segment, con
     run->work.fold(out, also, run->operand, n, elements);
 }
 
-static void copy(const struct tu_run *run, const struct tu_segment *segment,
-                 const struct tu_move *move) {
+static inline void copy(const struct tu_run *run, const struct tu_segment *segment,
+                        const struct tu_move *move) {
     uint8_t *out = destination(run, segment, move);
     const uint8_t *from = address(run, segment, move + 1);
     if (from != out)
         memcpy(out, from, move->amount);
 }
 
-static void compute(const struct tu_run *run, const struct tu_segment *segment,
-                    const struct tu_op *op) {
+static inline void compute(const struct tu_run *run, const struct tu_segment *segment,
+                           const struct tu_op *op) {
     const struct tu_move *move = op->move;
     for (uint32_t part = 0; part < op->parts; part++, move += op->moves) {
         if (move->amount == 0)
@@ -113,14 +120,16 @@ static void compute(const struct tu_run *run, const struct tu_segment *segment,
     }
 }
 
-static bool node_free(struct tu_run *run, struct tu_segment *segment) {
+static inline bool node_free(struct tu_run *run, struct tu_segment *segment) {
     if (!segment->node_free)
         segment->node_free =
             tu_scratch_free(run->bound->channels, run->bank, run->scratch_base + segment->number);
     return segment->node_free;
 }
 
-bool tu_step_try(struct tu_run *run, struct tu_segment *segment, const struct tu_op *op) {
+/* Tries a step of the segment. True if it is done now. */
+static inline bool tu_step_try(struct tu_run *run, struct tu_segment *segment,
+                               const struct tu_op *op) {
     if (op->node && !node_free(run, segment))
         return false;
     switch (op->kind) {
@@ -136,3 +145,5 @@ bool tu_step_try(struct tu_run *run, struct tu_segment *segment, const struct tu
         return true;
     }
 }
+
+#endif

@@ -25,8 +25,9 @@ class Compare(unittest.TestCase):
 
     def runner(self, name, times, handoffs=()):
         runner = self.compare.Runner(name, [], "", {})
-        runner.times = {8: list(times)} if times else {}
-        runner.handoffs = {8: list(handoffs)} if handoffs else {}
+        if times:
+            handoffs = handoffs or [None] * len(times)
+            runner.samples = {8: [self.compare.Sample(us, ns, None) for us, ns in zip(times, handoffs)]}
         return runner
 
     def test_ratios_are_of_medians(self):
@@ -37,6 +38,9 @@ class Compare(unittest.TestCase):
         self.assertEqual(row["ratio"], {"a": 0.5, "b": 0.25})
         self.assertEqual(row["ratio_to_best"], 0.5)
         self.assertEqual(row["handoff_ns"], [60, 61, 62])
+
+    def times(self, runner):
+        return {size: [sample.us for sample in samples] for size, samples in runner.samples.items()}
 
     def test_without_peers(self):
         [row] = self.compare.compare([self.runner("tutti", (1,))])
@@ -55,6 +59,16 @@ class Compare(unittest.TestCase):
             runner.take(self.result(time, floor=floor))
         [row] = self.compare.compare([runner])
         self.assertEqual((row["floor_us"], row["times_floor"]), (1, 2))
+
+    def test_modes_of_the_machine_are_kept_apart(self):
+        runners = [self.runner("tutti", (1, 1, 9), (34, 36, 210)),
+                   self.runner("a", (2, 8, 18), (35, 230, 240))]
+        self.assertEqual(self.compare.modes(runners), ["far cores", "near cores"])
+        [near], [far] = (self.compare.compare(runners, mode) for mode in ("near cores", "far cores"))
+        self.assertEqual((near["median_us"], near["ratio_to_best"]), ({"tutti": 1, "a": 2}, 0.5))
+        self.assertEqual(far["median_us"], {"tutti": 9, "a": 13})
+        self.assertEqual((near["handoff_ns"], far["handoff_ns"]), ([34, 36], [210]))
+        self.assertEqual(self.compare.modes([self.runner("tutti", (1,))]), [])
 
     def measure(self, **results):
         """measure() over runners whose runs take results from lists; returns the names that are left."""
@@ -94,12 +108,12 @@ class Compare(unittest.TestCase):
         names, runners, err = self.measure(tutti=tutti, a=[first, self.result(3, 4)])
         self.assertIn("a with 2 ranks is slow: 128 B took over 1 s", err)
         self.assertNotIn("more rounds", err)
-        self.assertEqual(runners[1].times, {8: [1, 3], 32: [2, 4], 128: [1000]})
-        self.assertEqual(self.asked["a"], [[], ["--max", "127"]])
+        self.assertEqual(self.times(runners[1]), {8: [1, 3], 32: [2, 4], 128: [1000]})
+        self.assertEqual(self.asked["a"], [["--floor"], ["--floor", "--max", "127"]])
 
     def test_tutti_is_run_on_however_slow(self):
         _, runners, _ = self.measure(tutti=[self.result(1, slow=True), self.result(3)])
-        self.assertEqual(runners[0].times, {8: [1, 3]})
+        self.assertEqual(self.times(runners[0]), {8: [1, 3]})
 
     def test_peers_that_fail_or_are_pinned_otherwise_are_left_out(self):
         names, _, err = self.measure(tutti=[self.result(1)] * 2, a=["status 1: no"],

@@ -31,18 +31,22 @@ static uint64_t poison_at(const tutti_comm *comm) {
     return tu_window_comm(shape, comm->id) + tu_window_part(shape, TU_PART_POISON);
 }
 
-/* Tells every peer; those that can't be told now are tried again. */
+/* Tells every peer; from the first one that can't be told now on, they are tried again. */
 static void spread(tutti_comm *comm) {
     tutti_job *job = comm->job;
     uint64_t value = poison_of(comm);
+    uint32_t from = comm->poison_owed ? comm->poison_from : 0;
     comm->poison_owed = false;
-    for (uint32_t i = 0; i < job->peers; i++) {
+    for (uint32_t i = from; i < job->peers; i++) {
         struct tu_peer *peer = &job->peer[i];
         if (job->lost[peer->rank] || !peer->transport)
             continue;
-        if (peer->transport->ops->cell(peer->transport, peer->index, poison_at(comm), value) ==
-            TU_AGAIN)
-            comm->poison_owed = true;
+        if (peer->transport->ops->cell(peer->transport, peer->index, poison_at(comm), value) !=
+                TU_AGAIN ||
+            comm->poison_owed)
+            continue;
+        comm->poison_owed = true;
+        comm->poison_from = i;
     }
 }
 

@@ -198,11 +198,20 @@ tutti_status tutti_init(const tutti_options *options, tutti_job **job) {
 
 /* ---- the end ---- */
 
+/* Nothing is under way from here, and nobody must still be told of a failure. */
+static bool is_drained(tutti_job *job) {
+    tu_poison_check(job);
+    for (uint32_t id = 0; id < TU_MAX_COMMS; id++)
+        if (job->comm[id] && job->comm[id]->poison_owed)
+            return false;
+    return job->wire->ops->drained(job->wire);
+}
+
 /* Everything that this rank sent has arrived, so that its peers can go on without it. */
 static void drain(tutti_job *job) {
     uint64_t end = tu_now_ns() + DRAIN_TIMEOUT_MS * UINT64_C(1000000);
     tu_wait_begin(&job->waiter);
-    while (job->wire && !job->wire->ops->drained(job->wire)) {
+    while (job->wire && !is_drained(job)) {
         tu_wait_a_bit(job, job->wire->ops->poll(job->wire) > 0);
         if (tu_now_ns() > end) {
             tu_log(&job->env, TU_LOG_WARN, "finalize: messages are still under way after %d ms",
@@ -212,6 +221,12 @@ static void drain(tutti_job *job) {
     }
 }
 
+/* Somebody is gone: seen from here, or told by another rank. Those who know do not meet any more. */
+static bool has_losses(const tutti_job *job) {
+    tutti_status ruin = job->comm[0]->ruin;
+    return job->losses > 0 || ruin == TUTTI_ERR_DEAD || ruin == TUTTI_ERR_UNREACHABLE;
+}
+
 /* Returns what went wrong, after which the job is closed all the same. */
 static tutti_status part(tutti_job *job) {
     tutti_status status = TUTTI_OK, met = TUTTI_OK;
@@ -219,7 +234,7 @@ static tutti_status part(tutti_job *job) {
         status = tutti_barrier(job->comm[0]);
     tu_poison_check(job);
     drain(job);
-    if (job->losses == 0) /* a rank that ended early would look dead to the others */
+    if (!has_losses(job)) /* a rank that ended early would look dead to the others */
         met = job->boot->ops->fence(job->boot, job->env.config.init_timeout_ms);
     return status ? status : met;
 }

@@ -78,7 +78,8 @@ struct tutti_comm {
     uint32_t ruin_origin;  /* rank that found it out */
     uint32_t ruin_culprit; /* rank that it is about, or TU_NO_RANK */
     char reason[256];
-    bool poison_owed;               /* peers must still be told */
+    bool poison_owed;               /* peers must still be told: */
+    uint32_t poison_from;           /* ... from this place in the job's list on */
     struct tutti_comm *next_active; /* comms with calls under way */
     bool active;
 };

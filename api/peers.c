@@ -83,6 +83,7 @@ static void wire_arrived(void *context, uint32_t index, uint32_t immediate) {
 
 static void wire_lost(void *context, uint32_t index, const char *why) {
     tutti_job *job = context;
+    tu_poison_check(job); /* what it told before it left counts before its loss */
     tu_rank_lost(job, job->peer[job->wire_peer[index]].rank, TUTTI_ERR_UNREACHABLE, why);
 }
 

@@ -4,7 +4,7 @@
 #include "api/job.h"
 #include "runtime/clock.h"
 
-enum { COMPARE_AFTER_MS = 100, TESTED_MS = 10, AWAITED = 4 };
+enum { COMPARE_AFTER_MS = 100, TESTED_MS = 10, AWAITED = 4, COMPARED = 64 };
 
 static uint64_t ns(int ms) {
     return (uint64_t)ms * UINT64_C(1000000);
@@ -41,23 +41,30 @@ static void watch_losses(tutti_job *job) {
         dead(job, rank, "died, as the process table says");
 }
 
-/* Ranks that the call waits for, without duplicates. A call that waits for its bank waits for those
-   of the call in front of it. */
+/* Adds the ranks that the run waits for, without duplicates; returns how many there are now. */
+static uint32_t add_awaited(const struct tu_run *run, uint32_t *rank, uint32_t kept,
+                            uint32_t room) {
+    uint32_t found[COMPARED];
+    uint32_t n = tu_run_awaited(run, found, COMPARED);
+    for (uint32_t i = 0; i < n && i < COMPARED; i++) {
+        uint32_t k = 0;
+        while (k < kept && rank[k] != found[i])
+            k++;
+        if (k == kept && kept < room)
+            rank[kept++] = found[i];
+    }
+    return kept;
+}
+
+/* Ranks that the call waits for. A call that waits for its bank waits for those of the call in front
+   of it. */
 static uint32_t awaited(const struct tu_call *call, uint32_t rank[AWAITED]) {
     const tutti_comm *comm = call->comm;
-    uint32_t found[64], kept = 0;
+    uint32_t kept = 0;
     for (uint32_t b = 0; b < comm->banks; b++) {
         const struct tu_bank *bank = &comm->bank[b];
-        if (!bank->call || (call->state == TU_CALL_RUNNING && bank->call != call))
-            continue;
-        uint32_t n = tu_run_awaited(&bank->run, found, 64);
-        for (uint32_t i = 0; i < n && i < 64; i++) {
-            uint32_t k = 0;
-            while (k < kept && rank[k] != found[i])
-                k++;
-            if (k == kept && kept < AWAITED)
-                rank[kept++] = found[i];
-        }
+        if (bank->call && (call->state != TU_CALL_RUNNING || bank->call == call))
+            kept = add_awaited(&bank->run, rank, kept, AWAITED);
     }
     return kept;
 }
@@ -101,15 +108,26 @@ static const char *describe_awaited(struct tu_call *call, uint32_t *culprit, cha
     return text;
 }
 
-/* Crossed roots and the like exchange no message that would tell: compare the records. */
-static void compare(struct tu_call *call) {
-    uint32_t rank[AWAITED];
+static void compare_comm(tutti_comm *comm) {
+    uint32_t rank[COMPARED], n = 0;
     char text[420];
-    uint32_t n = awaited(call, rank);
-    for (uint32_t i = 0; i < n && !call->comm->ruin; i++)
-        if (tu_record_differ(call->comm, rank[i], text, sizeof text))
-            tu_comm_fail(call->comm, TUTTI_ERR_MISMATCH, rank[i],
-                         "ranks made different calls on communicator %u: %s", call->comm->id, text);
+    for (uint32_t b = 0; b < comm->banks; b++)
+        if (comm->bank[b].call)
+            n = add_awaited(&comm->bank[b].run, rank, n, COMPARED);
+    for (uint32_t i = 0; i < n && !comm->ruin; i++)
+        if (tu_record_differ(comm, rank[i], text, sizeof text))
+            tu_comm_fail(comm, TUTTI_ERR_MISMATCH, rank[i],
+                         "ranks made different calls on communicator %u: %s", comm->id, text);
+}
+
+/*
+ * Crossed roots and the like exchange no message that would tell: compare the records. Looking at them
+ * also tells who is gone. Of all calls under way, for the awaited one may need what a peer sends only
+ * after another one has gone on.
+ */
+static void compare(tutti_job *job) {
+    for (tutti_comm *comm = job->active; comm; comm = comm->next_active)
+        compare_comm(comm);
 }
 
 static void late(tutti_job *job, struct tu_call *call, uint64_t waited_ns) {
@@ -146,7 +164,7 @@ void tu_watch(tutti_job *job, struct tu_call *call) {
         return;
     if (now >= watch->compare_ns) {
         watch->compare_ns = now + (now - watch->since_ns);
-        compare(call);
+        compare(job);
     }
     if (call->state != TU_CALL_DONE && config->timeout_ms &&
         now - watch->since_ns >= ns(config->timeout_ms))

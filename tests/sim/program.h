@@ -11,7 +11,12 @@
 
 enum { PROGRAM_OPS = 40, PROGRAM_COMMS = 3, PROGRAM_OUTSTANDING = 3 };
 
-enum op_kind { OP_CALL, OP_DUP, OP_FREE };
+enum op_kind {
+    OP_CALL,
+    OP_DUP,
+    OP_FREE,
+    OP_END, /* no more ops on this rank */
+};
 
 struct op {
     enum op_kind kind;
@@ -22,7 +27,16 @@ struct op {
     struct value_kind values;
     size_t count;
     int root;
+    bool rejected;   /* CALL: one with bad arguments is made before */
+    bool wrong;      /* CALL: not all ranks make it, so its result says nothing */
     uint8_t *result; /* of the first rank that has it */
+};
+
+/* How a rank failed first; status TUTTI_OK: it did not. */
+struct program_failure {
+    tutti_status status;
+    uint32_t op; /* `ops`: finalize */
+    char text[400];
 };
 
 struct program {
@@ -31,6 +45,13 @@ struct program {
     struct op op[PROGRAM_OPS];
     uint32_t naps;   /* of 1024 times: a rank sleeps */
     uint64_t nap_ns; /* at most */
+
+    /* Programs that go wrong: calls may fail, and the first failure of each rank is kept. */
+    bool may_fail;
+    struct program_failure failure[SIM_MAX_RANKS];
+    /* What a rank does in place of op i (mostly that); NULL: nothing. */
+    struct op *(*instead)(struct sim_rank *rank, struct program *program, uint32_t i);
+    void *context;
 };
 
 struct program_limits {

@@ -38,10 +38,25 @@ static void nap(struct runner *r) {
         sim_sleep(r->rank, sim_random(&r->rank->random) % r->program->nap_ns);
 }
 
-static void expect_ok(struct runner *r, tutti_status status, const char *what, uint32_t number) {
-    if (status != TUTTI_OK)
+static void keep_failure(struct runner *r, tutti_status status, uint32_t number, const char *text) {
+    struct program_failure *failure = &r->program->failure[r->rank->rank];
+
+    if (failure->status == TUTTI_OK) {
+        failure->status = status;
+        failure->op = number;
+        snprintf(failure->text, sizeof failure->text, "%s", text);
+    }
+}
+
+/* True if it went well. */
+static bool expect_ok(struct runner *r, tutti_status status, const char *what, uint32_t number) {
+    if (status == TUTTI_OK)
+        return true;
+    if (!r->program->may_fail)
         sim_fail(r->rank, "op %u: %s: %s: %s", number, what, tutti_status_string(status),
                  tutti_last_error(r->job));
+    keep_failure(r, status, number, tutti_last_error(r->job));
+    return false;
 }
 
 /* ---- buffers ---- */
@@ -93,7 +108,7 @@ static void check_result(struct runner *r, const struct under_way *call) {
     struct op *op = call->op;
     size_t wrong = 0;
 
-    if (call->bytes == 0)
+    if (call->bytes == 0 || op->wrong)
         return;
     if (op->result) {
         if (memcmp(op->result, call->target, call->bytes) != 0)
@@ -111,9 +126,10 @@ static void check_result(struct runner *r, const struct under_way *call) {
 }
 
 /* The buffers belong to the program again, which uses them for something else. */
-static void reuse_buffers(struct runner *r, struct under_way *call) {
+static void reuse_buffers(struct runner *r, struct under_way *call, bool right) {
     check_guards(r, call);
-    check_result(r, call);
+    if (right)
+        check_result(r, call);
     memset(call->memory, SCRIBBLE, call->memory_bytes);
 }
 
@@ -130,9 +146,9 @@ static void complete(struct runner *r, uint32_t which) {
     }
     if (status == TUTTI_IN_PROGRESS)
         status = tutti_wait(r->job, &call->request);
-    expect_ok(r, status, "completing", call->number);
+    bool right = expect_ok(r, status, "completing", call->number);
     r->open[which] = r->open[--r->opens];
-    reuse_buffers(r, call);
+    reuse_buffers(r, call, right);
     nap(r);
 }
 
@@ -179,46 +195,93 @@ static tutti_status nonblocking(const struct op *op, const void *source, void *t
     }
 }
 
-static void start(struct runner *r, struct op *op, bool may_block) {
+/* A call that is no call: it must be answered at once. */
+static void make_rejected(struct runner *r, const struct op *op, uint32_t number) {
+    tutti_status status = tutti_bcast(NULL, 1, TUTTI_I32, 0, r->comm[op->comm]);
+
+    if (status == TUTTI_OK)
+        sim_fail(r->rank, "op %u: a call with bad arguments went well", number);
+    if (status != TUTTI_ERR_ARG)
+        expect_ok(r, status, "rejected call", number);
+}
+
+static void start(struct runner *r, struct op *op, uint32_t number, bool may_block) {
     struct under_way *call = &r->call[r->calls++];
     tutti_comm *comm = r->comm[op->comm];
 
     call->op = op;
-    call->number = (uint32_t)(op - r->program->op);
+    call->number = number;
     make_buffers(r, call);
+    if (op->rejected)
+        make_rejected(r, op, number);
     const void *source = call->in_place ? TUTTI_IN_PLACE : call->source;
     void *target = call->bytes == 0 && draw(r, 2) ? NULL : call->target;
     if (may_block && draw(r, 2)) {
-        expect_ok(r, blocking(op, source, target, comm), "blocking call", call->number);
-        reuse_buffers(r, call);
+        tutti_status status = blocking(op, source, target, comm);
+        reuse_buffers(r, call, expect_ok(r, status, "blocking call", number));
     } else {
-        expect_ok(r, nonblocking(op, source, target, comm, &call->request), "nonblocking call",
-                  call->number);
-        r->open[r->opens++] = call;
+        tutti_status status = nonblocking(op, source, target, comm, &call->request);
+        if (expect_ok(r, status, "nonblocking call", number))
+            r->open[r->opens++] = call;
+        else
+            reuse_buffers(r, call, false);
     }
     nap(r);
 }
 
-/* Returns how many ops were done. */
-static uint32_t run_op(struct runner *r, uint32_t i) {
-    struct op *op = &r->program->op[i];
+static void duplicate(struct runner *r, const struct op *op, uint32_t number) {
+    tutti_comm *made = NULL;
 
-    if (op->kind == OP_DUP) {
-        expect_ok(r, tutti_comm_dup(r->comm[op->comm], &r->comm[op->other]), "dup", i);
-    } else if (op->kind == OP_FREE) {
-        complete_comm(r, op->comm);
-        expect_ok(r, tutti_comm_free(r->comm[op->comm]), "free", i);
-    } else if (op->swap) {
-        bool swap = draw(r, 2);
-        complete_down_to(r, PROGRAM_OUTSTANDING - 2);
-        start(r, &op[swap ? 1 : 0], false);
-        start(r, &op[swap ? 0 : 1], false);
-        return 2;
-    } else {
+    if (expect_ok(r, tutti_comm_dup(r->comm[op->comm], &made), "dup", number))
+        r->comm[op->other] = made;
+}
+
+static void free_comm(struct runner *r, const struct op *op, uint32_t number) {
+    complete_comm(r, op->comm);
+    expect_ok(r, tutti_comm_free(r->comm[op->comm]), "free", number);
+    r->comm[op->comm] = NULL;
+}
+
+/* Two calls, of which no rank knows which one another rank starts first. */
+static void start_both(struct runner *r, struct op *op, uint32_t number) {
+    uint32_t first = draw(r, 2), second = 1 - first;
+
+    complete_down_to(r, PROGRAM_OUTSTANDING - 2);
+    start(r, &op[first], number + first, false);
+    if (r->comm[op[second].comm])
+        start(r, &op[second], number + second, false);
+}
+
+/* Returns how many ops were done. */
+static uint32_t run_op(struct runner *r, struct op *op, uint32_t i) {
+    bool swap = op->swap && r->comm[op[1].comm];
+
+    if (!r->comm[op->comm]) /* it could not be made */
+        return 1;
+    if (op->kind == OP_DUP)
+        duplicate(r, op, i);
+    else if (op->kind == OP_FREE)
+        free_comm(r, op, i);
+    else if (swap)
+        start_both(r, op, i);
+    else {
         complete_down_to(r, PROGRAM_OUTSTANDING - 1);
-        start(r, op, true);
+        start(r, op, i, true);
     }
-    return 1;
+    return swap ? 2 : 1;
+}
+
+static void run_ops(struct runner *r) {
+    struct program *program = r->program;
+
+    for (uint32_t i = 0; i < program->ops;) {
+        struct op *op = program->instead ? program->instead(r->rank, program, i) : &program->op[i];
+        if (op && op->kind == OP_END)
+            return;
+        i += op ? run_op(r, op, i) : 1;
+        if (draw(r, 3) == 0)
+            complete_down_to(r, draw(r, PROGRAM_OUTSTANDING));
+    }
 }
 
 /* ---- the whole ---- */
@@ -239,14 +302,12 @@ void program_run(struct sim_rank *rank, void *context) {
     if (status)
         sim_fail(rank, "init: %s: %s", tutti_status_string(status), rank->log);
     r.comm[0] = tutti_world(r.job);
-    for (uint32_t i = 0; i < r.program->ops;) {
-        i += run_op(&r, i);
-        if (draw(&r, 3) == 0)
-            complete_down_to(&r, draw(&r, PROGRAM_OUTSTANDING));
-    }
+    run_ops(&r);
     complete_down_to(&r, 0);
     status = sim_finalize(rank);
-    if (status)
+    if (status && !r.program->may_fail)
         sim_fail(rank, "finalize: %s: %s", tutti_status_string(status), rank->log);
+    if (status)
+        keep_failure(&r, status, r.program->ops, rank->log);
     check_late_writes(&r);
 }

@@ -82,6 +82,7 @@ static void pass_time(struct sim *sim) {
         if (sim->rank[r].state == SIM_ASLEEP && sim->rank[r].wake_ns <= sim->network->now_ns) {
             sim->rank[r].state = SIM_READY;
             sim->quiet = 0;
+            sim->noise_ns = sim->network->now_ns;
         }
 }
 
@@ -191,8 +192,9 @@ static void configure(void *context, struct tu_config *config) {
 static void log_line(void *context, int level, const char *line) {
     struct sim_rank *rank = context;
 
-    (void)level;
     snprintf(rank->log, sizeof rank->log, "%s", line);
+    if (level == TU_LOG_ERROR && !rank->first_error[0])
+        snprintf(rank->first_error, sizeof rank->first_error, "%s", line);
 }
 
 /* ---- the bootstrap ---- */

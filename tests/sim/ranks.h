@@ -50,7 +50,8 @@ struct sim_rank {
     void *received;
     size_t bytes;
     int code;
-    char log[400]; /* last line */
+    char log[400];         /* last line */
+    char first_error[400]; /* of the lines */
 };
 
 struct sim {

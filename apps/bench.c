@@ -103,13 +103,15 @@ static void set_floor(const struct bench_world *world, const struct bench_option
 }
 
 static void measure_sizes(struct bench_world *world, const struct bench_options *options,
-                          const struct bench_floor *floor, struct bench_report *report) {
+                          struct bench_floor *floor, struct bench_report *report) {
     bool once = options->call == BENCH_BARRIER;
     for (size_t bytes = once ? 0 : options->min_bytes; bytes <= options->max_bytes;
          bytes = bytes ? bytes * options->factor : bench_type_bytes(options->type)) {
         struct bench_row row = {.bytes = bytes};
-        if (options->floor)
-            row.handoff_ns = bench_handoff_alone(world);
+        if (options->floor) {
+            bench_refresh_alone(world, floor);
+            row.handoff_ns = world->rank == 0 ? floor->handoff_ns : 0;
+        }
         bench_measure(world, options, bytes, &row);
         set_floor(world, options, floor, &row);
         bench_report_row(report, &row);

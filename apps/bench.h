@@ -213,15 +213,15 @@ struct bench_floor {
 /* By two threads of this process, some 100 ms. */
 void bench_floor_measure(struct bench_floor *floor);
 
-/* The hand-off alone, a few ms. */
-double bench_floor_handoff(void);
+/* Only what changes when the cores move: hand-off, reading and writing. A few ms. */
+void bench_floor_refresh(struct bench_floor *floor);
 
 /* What a call of `bytes` bytes between `ranks` ranks of this host takes at least; 0: not known. */
 double bench_floor_us(const struct bench_floor *floor, double handoff_ns, int ranks, size_t bytes);
 
 /* Runs a measurement of the above on rank 0 while the others sleep. Collective. */
 void bench_floor_alone(struct bench_world *world, struct bench_floor *floor);
-double bench_handoff_alone(struct bench_world *world);
+void bench_refresh_alone(struct bench_world *world, struct bench_floor *floor);
 
 /* ---- output ---------------------------------------------------------------------------------- */
 

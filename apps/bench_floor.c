@@ -27,7 +27,7 @@ enum {
     SHIFT_BYTES =
         2 << 10, /* from and to must not look alike in the last 12 bits: that alone costs */
     FLOOR_SLEEP_MS = 350, /* longer than measuring takes */
-    HANDOFF_SLEEP_MS = 10,
+    REFRESH_SLEEP_MS = 15,
 };
 
 /* Two threads; thread 0 keeps the times. */
@@ -335,17 +335,21 @@ static double gbs(double seconds) {
     return SHARED_BYTES / seconds * 1e-9;
 }
 
-static void measure_pair(struct bench_floor *floor, struct duet *duet) {
+static void measure_moving(struct bench_floor *floor, struct duet *duet) {
     int a = floor->cpu[0], b = floor->cpu[1];
     if (play_duet(duet, a, b, play_handoff))
         floor->handoff_ns = duet->best[0];
-    if (play_duet(duet, a, b, play_exchange))
-        floor->exchange_ns = duet->best[1];
     if (play_duet(duet, a, b, play_data)) {
         floor->rewrite_gbs = gbs(duet->best[0]);
         floor->read_gbs = gbs(duet->best[1]);
         floor->takeover_gbs = gbs(duet->best[2]);
     }
+}
+
+static void measure_pair(struct bench_floor *floor, struct duet *duet) {
+    measure_moving(floor, duet);
+    if (play_duet(duet, floor->cpu[0], floor->cpu[1], play_exchange))
+        floor->exchange_ns = duet->best[1];
 }
 
 void bench_floor_measure(struct bench_floor *floor) {
@@ -362,16 +366,12 @@ void bench_floor_measure(struct bench_floor *floor) {
     measure_core(floor);
 }
 
-double bench_floor_handoff(void) {
+void bench_floor_refresh(struct bench_floor *floor) {
     struct duet *duet = open_duet();
-    double handoff_ns = 0;
-    int cpu[2];
-    find_cpus(cpu);
-    if (duet && cpu[1] >= 0 && play_duet(duet, cpu[0], cpu[1], play_handoff))
-        handoff_ns = duet->best[0];
+    if (duet && floor->cpu[1] >= 0)
+        measure_moving(floor, duet);
     if (duet)
         close_duet(duet);
-    return handoff_ns;
 }
 
 /* ---- while the other ranks sleep ---- */
@@ -390,13 +390,11 @@ void bench_floor_alone(struct bench_world *world, struct bench_floor *floor) {
     bench_barrier(world);
 }
 
-double bench_handoff_alone(struct bench_world *world) {
-    double handoff_ns = 0;
+void bench_refresh_alone(struct bench_world *world, struct bench_floor *floor) {
     bench_barrier(world);
     if (world->rank == 0)
-        handoff_ns = bench_floor_handoff();
+        bench_floor_refresh(floor);
     else
-        sleep_ms(HANDOFF_SLEEP_MS);
+        sleep_ms(REFRESH_SLEEP_MS);
     bench_barrier(world);
-    return handoff_ns;
 }

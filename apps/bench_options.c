@@ -58,7 +58,7 @@ static const struct argp_option argp_options[] = {
     {"pin", KEY_PIN, NULL, 0,
      "Pin each rank to the core of its number on its host, of those it may run on", 0},
     {"floor", KEY_FLOOR, NULL, 0,
-     "Measure the cores first, and the hand-off of a line before each size", 0},
+     "Measure the cores first, and what moving cores change again before each size", 0},
     {"json", KEY_JSON, "FILE", 0, "Write JSON too; \"-\": only that, to standard output", 0},
     {"write", KEY_WRITE, "FILE", 0,
      "Write what \"tune\" has found, as the line of select.c's table", 0},

@@ -248,17 +248,16 @@ class Bench(BenchCase):
             self.assertEqual(row["transports"], "shm")
 
     def check_floors(self, result):
-        """Two ranks: a hand-off; for many bytes half of them copied, all read, at the peer's rate."""
+        """Two ranks: a hand-off; for many bytes as long as half of them take to be copied and all to be
+        read. The rates of each size are measured anew, so only bounds can be given."""
         floor, rows = result["floor"], result["rows"]
         if floor["cores"] < 2:
             return
-        self.assertAlmostEqual(rows[0]["floor_us"] * 1e3, rows[0]["handoff_ns"], delta=20)
-        publish = min(floor["copy_gbs"], max(floor["takeover_gbs"], floor["rewrite_gbs"]))
-        fold = min(floor["reduce_gbs"], floor["read_gbs"])
-        fetch = min(floor["copy_gbs"], floor["read_gbs"])
         for row in rows:
-            wanted = row["handoff_ns"] + row["bytes"] / 2 * (1 / publish + 1 / fold + 1 / fetch)
-            self.assertAlmostEqual(row["floor_us"] * 1e3 / wanted, 1, delta=0.01)
+            least = row["handoff_ns"] + row["bytes"] / 2 * (2 / floor["copy_gbs"] + 1 / floor["reduce_gbs"])
+            self.assertGreater(row["floor_us"] * 1e3, 0.999 * least)
+            most = row["handoff_ns"] + row["bytes"] / 2 * 3 / 0.5
+            self.assertLess(row["floor_us"] * 1e3, most, "less than 0.5 GB/s")
 
     def test_floors_with_more_ranks_than_cores(self):
         cores = len(os.sched_getaffinity(0))

@@ -36,7 +36,8 @@ struct duet {
     _Alignas(APART) _Atomic uint64_t answer;
     _Alignas(APART) _Atomic int phase;
     int cpu[2];
-    uint64_t *data; /* SHARED_BYTES */
+    uint64_t *data;   /* SHARED_BYTES */
+    uint64_t *own[2]; /* of each thread, likewise */
     void (*play)(struct duet *duet, int me);
     double best[3];
 };
@@ -104,23 +105,20 @@ static void exchange(struct duet *duet, int me, _Atomic uint64_t *mine, _Atomic 
 
 /* ---- data ---- */
 
-static void write_data(uint64_t *data, uint64_t value) {
-    for (size_t i = 0; i < SHARED_BYTES / sizeof *data; i += 8)
-        for (size_t j = 0; j < 8; j++)
-            data[i + j] = value + j;
+/* As collectives do: copied from and to memory of one's own. */
+static void write_data(struct duet *duet, int me) {
+    memcpy(duet->data, duet->own[me], SHARED_BYTES);
+    __asm__ volatile("" : : "r"(duet->data) : "memory");
 }
 
-static void read_data(const uint64_t *data) {
-    uint64_t sum = 0;
-    for (size_t i = 0; i < SHARED_BYTES / sizeof *data; i += 8)
-        for (size_t j = 0; j < 8; j++)
-            sum += data[i + j];
-    __asm__ volatile("" : : "r"(sum) : "memory");
+static void read_data(struct duet *duet, int me) {
+    memcpy(duet->own[me], duet->data, SHARED_BYTES);
+    __asm__ volatile("" : : "r"(duet->own[me]) : "memory");
 }
 
 static void time_write(struct duet *duet, double *best) {
     double start = bench_now();
-    write_data(duet->data, 1);
+    write_data(duet, 0);
     keep_best(best, bench_now() - start);
 }
 
@@ -128,20 +126,20 @@ static void play_data(struct duet *duet, int me) {
     int phase = 0;
     for (int trial = 0; trial < DATA_TRIALS; trial++) {
         if (me == 0)
-            write_data(duet->data, 1);
+            write_data(duet, 0);
         meet(duet, &phase);
         if (me == 1)
-            read_data(duet->data);
+            read_data(duet, 1);
         meet(duet, &phase);
         if (me == 0) /* the other has read it */
             time_write(duet, &duet->best[0]);
         meet(duet, &phase);
         if (me == 1)
-            write_data(duet->data, 2);
+            write_data(duet, 1);
         meet(duet, &phase);
         if (me == 0) {
             double start = bench_now();
-            read_data(duet->data);
+            read_data(duet, 0);
             keep_best(&duet->best[1], bench_now() - start);
             time_write(duet, &duet->best[2]); /* I have read it last */
         }
@@ -228,9 +226,13 @@ static struct duet *open_duet(void) {
     if (!duet)
         return NULL;
     memset(duet, 0, sizeof *duet);
-    duet->data = aligned_alloc(APART, SHARED_BYTES);
-    if (duet->data)
+    duet->data = aligned_alloc(APART, (size_t)3 * (SHARED_BYTES + SHIFT_BYTES));
+    if (duet->data) {
+        memset(duet->data, 0, (size_t)3 * (SHARED_BYTES + SHIFT_BYTES));
+        for (int i = 0; i < 2; i++)
+            duet->own[i] = duet->data + (size_t)(i + 1) * (SHARED_BYTES + SHIFT_BYTES) / 8;
         return duet;
+    }
     free(duet);
     return NULL;
 }

@@ -28,7 +28,7 @@ static double ns_per_byte(const struct bench_floor *f, double far) {
     if (far == 0)
         return 2 / f->copy_gbs + 1 / f->reduce_gbs;
     return 1 / lesser(f->copy_gbs, publish_gbs) + far / lesser(f->reduce_gbs, f->read_gbs) +
-           near / f->reduce_gbs + far / lesser(f->copy_gbs, f->read_gbs) + near / f->copy_gbs;
+           near / f->reduce_gbs + far / f->read_gbs + near / f->copy_gbs;
 }
 
 double bench_floor_us(const struct bench_floor *f, double handoff_ns, int ranks, size_t bytes) {

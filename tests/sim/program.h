@@ -6,6 +6,7 @@
 #ifndef TU_TESTS_SIM_PROGRAM_H
 #define TU_TESTS_SIM_PROGRAM_H
 
+#include "tests/sim/coverage.h"
 #include "tests/sim/ranks.h"
 #include "tests/sim/values.h"
 
@@ -43,8 +44,9 @@ struct program {
     uint64_t seed;
     uint32_t ranks, ops;
     struct op op[PROGRAM_OPS];
-    uint32_t naps;   /* of 1024 times: a rank sleeps */
-    uint64_t nap_ns; /* at most */
+    uint32_t naps;             /* of 1024 times: a rank sleeps */
+    uint64_t nap_ns;           /* at most */
+    struct coverage *coverage; /* what rank 0's calls use is counted here; NULL: not */
 
     /* Programs that go wrong: calls may fail, and the first failure of each rank is kept. */
     bool may_fail;

@@ -33,9 +33,17 @@ static uint32_t draw(struct runner *r, uint32_t below) {
     return sim_below(&r->rank->random, below);
 }
 
+/* Where to count, on the rank that does so. */
+static struct coverage *coverage_of(struct runner *r) {
+    static struct coverage nowhere;
+    return r->program->coverage && r->rank->rank == 0 ? r->program->coverage : &nowhere;
+}
+
 static void nap(struct runner *r) {
-    if (sim_chance(&r->rank->random, r->program->naps))
-        sim_sleep(r->rank, sim_random(&r->rank->random) % r->program->nap_ns);
+    if (!sim_chance(&r->rank->random, r->program->naps))
+        return;
+    coverage_of(r)->naps++;
+    sim_sleep(r->rank, sim_random(&r->rank->random) % r->program->nap_ns);
 }
 
 static void keep_failure(struct runner *r, tutti_status status, uint32_t number, const char *text) {
@@ -226,6 +234,7 @@ static void start(struct runner *r, struct op *op, uint32_t number, bool may_blo
         else
             reuse_buffers(r, call, false);
     }
+    coverage_of_call(coverage_of(r), comm, op->call);
     nap(r);
 }
 
@@ -234,12 +243,14 @@ static void duplicate(struct runner *r, const struct op *op, uint32_t number) {
 
     if (expect_ok(r, tutti_comm_dup(r->comm[op->comm], &made), "dup", number))
         r->comm[op->other] = made;
+    coverage_of(r)->dups++;
 }
 
 static void free_comm(struct runner *r, const struct op *op, uint32_t number) {
     complete_comm(r, op->comm);
     expect_ok(r, tutti_comm_free(r->comm[op->comm]), "free", number);
     r->comm[op->comm] = NULL;
+    coverage_of(r)->frees++;
 }
 
 /* Two calls, of which no rank knows which one another rank starts first. */

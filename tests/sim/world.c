@@ -52,12 +52,20 @@ static bool suits(const struct world *world, const struct tu_algorithm *algorith
     return suits;
 }
 
+/* Mostly one by name: then those that are rarely chosen have their turn, above all the one with node
+   scratch. */
 static void draw_algorithm(struct world *world, uint64_t *random) {
     uint32_t n;
-    const struct tu_algorithm *all = tu_algorithms(&n), *one = &all[sim_below(random, n)];
+    const struct tu_algorithm *all = tu_algorithms(&n);
+    const struct tu_algorithm *scratch = tu_algorithm_find(TU_ALLREDUCE, "two_phase");
 
-    if (one->collective == TU_ALLREDUCE && suits(world, one))
-        snprintf(world->config.allreduce, sizeof world->config.allreduce, "%s", one->name);
+    for (uint32_t tries = sim_below(random, 4); tries > 0; tries--) {
+        const struct tu_algorithm *one = &all[sim_below(random, n)];
+        if (suits(world, scratch) && sim_below(random, 2))
+            one = scratch;
+        if (one->collective == TU_ALLREDUCE && suits(world, one))
+            snprintf(world->config.allreduce, sizeof world->config.allreduce, "%s", one->name);
+    }
 }
 
 static void draw_knobs(struct world *world, uint64_t *random) {

@@ -13,6 +13,7 @@ tutti_status tu_allreduce_ordered(const struct tu_shape *shape, struct tu_plan *
 tutti_status tu_allreduce_circulant(const struct tu_shape *shape, struct tu_plan **plan);
 tutti_status tu_allreduce_flat(const struct tu_shape *shape, struct tu_plan **plan);
 tutti_status tu_allreduce_two_phase(const struct tu_shape *shape, struct tu_plan **plan);
+tutti_status tu_allreduce_accumulate(const struct tu_shape *shape, struct tu_plan **plan);
 tutti_status tu_allreduce_two_level(const struct tu_shape *shape, struct tu_plan **plan);
 tutti_status tu_allreduce_leaders(const struct tu_shape *shape, struct tu_plan **plan);
 

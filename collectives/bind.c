@@ -7,8 +7,34 @@
 
 /* ---- channels ---- */
 
-static bool find_ring(struct tu_channels *c, const struct tu_plan_channel *channel, uint32_t bank,
-                      union tu_ring *ring) {
+static uint32_t uses_of(const struct tu_plan *plan, enum tu_channel_kind kind) {
+    uint32_t uses = 0;
+    for (uint32_t i = 0; i < plan->channels; i++)
+        if (plan->channel[i].kind == kind)
+            uses += plan->channel[i].uses;
+    return uses;
+}
+
+/*
+ * On a node of two: do both share equally often, and read all of the other's? Then the pair serves,
+ * and the other rank comes to the same answer: what it does not read, this one has no readers for. A
+ * use waits only for one that is R earlier, so with no more than R uses in a segment all waits go to
+ * earlier segments, and need no proof of their own.
+ */
+static bool serves_pair(const struct tu_plan *plan, const struct tu_channels *c) {
+    uint32_t out = uses_of(plan, TU_BOARD_OUT), in = uses_of(plan, TU_BOARD_IN);
+    if (c->members != 2 || out == 0 || out != in || plan->skips || out > c->window->shape.slots)
+        return false;
+    for (uint32_t i = 0; i < plan->steps; i++) {
+        const struct tu_step *step = &plan->step[i];
+        if ((step->kind == TU_SHARE || step->kind == TU_SIGNAL) && step->readers == 0)
+            return false;
+    }
+    return true;
+}
+
+static bool find_ring(struct tu_channels *c, const struct tu_plan_channel *channel, bool pair,
+                      uint32_t bank, union tu_ring *ring) {
     struct tu_edge *edge = NULL;
     struct tu_board *board = NULL;
     switch (channel->kind) {
@@ -21,9 +47,13 @@ static bool find_ring(struct tu_channels *c, const struct tu_plan_channel *chann
             ring->in = &edge->in[bank];
         return edge != NULL;
     case TU_BOARD_OUT:
-        ring->out = &c->own[bank];
+        ring->out = pair ? &c->pair_out[bank] : &c->own[bank];
         return true;
     default:
+        if (pair) {
+            ring->in = &c->pair_in[bank];
+            return true;
+        }
         board = tu_channels_board(c, channel->peer);
         if (board)
             ring->in = &board->in[bank];
@@ -33,15 +63,16 @@ static bool find_ring(struct tu_channels *c, const struct tu_plan_channel *chann
 
 static tutti_status find_rings(struct tu_env *env, struct tu_bound *b) {
     const struct tu_plan *plan = b->plan;
+    b->pair = serves_pair(plan, b->channels);
     for (uint32_t i = 0; i < plan->channels; i++) {
         const struct tu_plan_channel *channel = &plan->channel[i];
         for (uint32_t bank = 0; bank < b->channels->banks; bank++)
-            if (!find_ring(b->channels, channel, bank, &b->ring[bank][i]))
+            if (!find_ring(b->channels, channel, b->pair, bank, &b->ring[bank][i]))
                 return tu_fail(env, TUTTI_ERR_INTERNAL,
                                "plan %s of rank %u of %u uses a channel to rank %u that is none of "
                                "its edges or boards",
                                plan->algorithm, plan->rank, plan->size, channel->peer);
-        if (channel->kind == TU_EDGE_OUT && !b->ring[0][i].out->cell)
+        if (channel->kind == TU_EDGE_OUT && !b->ring[0][i].out->cell[0])
             b->wire = true;
         if (channel->kind == TU_EDGE_IN && !b->ring[0][i].in->peer->window)
             b->wire = true;
@@ -182,13 +213,12 @@ static tutti_status edge_slots(struct tu_bound *b) {
 }
 
 static tutti_status share_slots(struct tu_bound *b) {
-    for (uint32_t bank = 0; bank < b->channels->banks; bank++) {
-        tutti_status status = tu_ring_out_slots(&b->channels->own[bank], b->channels->share_bytes);
-        if (status)
-            return status;
-    }
-    b->share_ready = true;
-    return TUTTI_OK;
+    struct tu_channels *c = b->channels;
+    tutti_status status = b->pair ? tu_pair_slots(c) : TUTTI_OK;
+    for (uint32_t bank = 0; bank < c->banks && !status && !b->pair; bank++)
+        status = tu_ring_out_slots(&c->own[bank], c->share_bytes);
+    b->share_ready = status == TUTTI_OK;
+    return status;
 }
 
 tutti_status tu_bound_prepare(struct tu_bound *b, const struct tu_cut *cut) {

@@ -27,6 +27,7 @@ struct tu_bound {
     uint32_t operands; /* most that a step has */
     uint64_t serial;   /* of the cache that holds it: one number is one plan; 0: unknown */
     bool wire;         /* some edge goes over a wire */
+    bool pair;         /* its boards are those of the pair */
     bool slots_ready, share_ready, scratch_ready; /* memory for larger messages is in place */
 };
 

@@ -63,7 +63,7 @@ static inline bool try_send(const struct tu_run *run, const struct tu_segment *s
         return false;
     if (op->bytes <= TU_LINE_PAYLOAD)
         return send_line(run, segment, op, header);
-    if (!tu_ring_sendable(ring))
+    if (!tu_ring_sendable(ring, header.flag))
         return false;
     gather(run, segment, op, tu_ring_slot(ring, header.flag));
     return sent(tu_ring_send(ring, header, op->bytes));

@@ -64,9 +64,14 @@ static void sleep_slice(struct tu_waiter *waiter) {
 
     nanosleep(&slice, NULL); /* a signal only ends it early */
     waiter->sleeps++;
-    waiter->slice_us *= 2;
-    if (waiter->slice_us > TU_WAIT_SLICE_MAX_US) {
-        waiter->slice_us = TU_WAIT_SLICE_MAX_US;
+}
+
+/* Long waits are looked at less often: a late peer is noticed after a small part of its delay. */
+static void choose_slice(struct tu_waiter *waiter) {
+    uint64_t part = (waiter->now_ns - waiter->still_ns) / ns_per_us / TU_WAIT_SLICE_PART;
+
+    if (part > waiter->slice_us) {
+        waiter->slice_us = part < TU_WAIT_SLICE_MAX_US ? (uint32_t)part : TU_WAIT_SLICE_MAX_US;
     }
 }
 
@@ -88,7 +93,9 @@ bool tu_wait_step(struct tu_waiter *waiter) {
         waiter->yields++;
     } else {
         sleep_slice(waiter);
-        return look_at_clock(waiter);
+        bool look = look_at_clock(waiter);
+        choose_slice(waiter);
+        return look;
     }
     bool look = look_at_clock(waiter);
     if (!waiter->still_ns) {

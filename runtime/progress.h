@@ -22,8 +22,9 @@ struct tu_env;
 enum {
     TU_WAIT_PERIOD_MS = 10,    /* between two looks at what is slow to look at */
     TU_WAIT_YIELD_US = 1000,   /* of nothing, before sleeping */
-    TU_WAIT_SLICE_MIN_US = 50, /* first sleep; each is twice the one before */
-    TU_WAIT_SLICE_MAX_US = 1000,
+    TU_WAIT_SLICE_PART = 16, /* a sleep is this part of the time that nothing moved, within */
+    TU_WAIT_SLICE_MIN_US = 50,
+    TU_WAIT_SLICE_MAX_US = 4000,
     TU_WAIT_SPIN_POLLS = 2000,   /* bound of spinning where every rank has a core */
     TU_WAIT_CLOCK_PASSES = 4096, /* passes without a look at the clock, at most */
 };

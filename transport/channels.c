@@ -18,7 +18,8 @@ static void open_edge(const struct tu_channels_params *p, uint32_t i, uint32_t b
         .slots = shape->slots,
         .readers = 1,
         .credit = w->base + tu_window_credit(shape, p->comm, i, bank),
-        .cell = peer->window ? peer->window + there : NULL,
+        .cell = {peer->window ? peer->window + there : NULL,
+                 peer->window ? peer->window + there : NULL},
         .peer = peer,
         .window = w,
         .counters = p->counters,
@@ -31,7 +32,9 @@ static void open_edge(const struct tu_channels_params *p, uint32_t i, uint32_t b
         .consumed = p->first_number,
         .published = p->first_number,
         .slots = shape->slots,
-        .cell = w->base + tu_window_line(shape, p->comm, i, bank),
+        .cell = {w->base + tu_window_line(shape, p->comm, i, bank),
+                 w->base + tu_window_line(shape, p->comm, i, bank)},
+        .lag = (shape->slots + 1) / 2,
         .peer = peer,
         .window = w,
         .counters = p->counters,
@@ -75,7 +78,8 @@ static void open_boards(const struct tu_channels_params *p, struct tu_channels *
         .slots = shape->slots,
         .readers = p->members - 1,
         .credit = w->base + tu_window_board_credit(shape, p->comm, bank, 0),
-        .cell = w->base + tu_window_board(shape, p->comm, bank),
+        .cell = {w->base + tu_window_board(shape, p->comm, bank),
+                 w->base + tu_window_board(shape, p->comm, bank)},
         .window = w,
         .counters = p->counters,
     };
@@ -90,13 +94,58 @@ static void open_boards(const struct tu_channels_params *p, struct tu_channels *
             .consumed = p->first_number,
             .published = p->first_number,
             .slots = shape->slots,
-            .cell = board->peer->window + tu_window_board(shape, p->comm, bank),
+            .cell = {board->peer->window + tu_window_board(shape, p->comm, bank),
+                     board->peer->window + tu_window_board(shape, p->comm, bank)},
+            .lag = (shape->slots + 1) / 2,
             .peer = board->peer,
             .window = w,
             .counters = p->counters,
             .credit = tu_window_board_credit(shape, p->comm, bank, reader_of(p->local, m)),
         };
     }
+}
+
+/* In even turns each writes into its own window. */
+static void open_pair(const struct tu_channels_params *p, struct tu_channels *c, uint32_t bank) {
+    const struct tu_window_shape *shape = &p->window->shape;
+    struct tu_peer *peer = c->board[1 - c->local].peer;
+    uint64_t at = tu_window_pair(shape, p->comm, bank);
+    uint32_t shift = (uint32_t)__builtin_ctz(shape->slots);
+
+    c->pair_in[bank] = (struct tu_ring_in){
+        .next = p->first_number,
+        .consumed = p->first_number,
+        .slots = shape->slots,
+        .cell = {peer->window + at, p->window->base + at},
+        .turn_shift = shift,
+        .peer = peer,
+        .window = p->window,
+        .counters = p->counters,
+    };
+    c->pair_out[bank] = (struct tu_ring_out){
+        .next = p->first_number,
+        .limit = p->first_number + shape->slots,
+        .slots = shape->slots,
+        .cell = {p->window->base + at, peer->window + at},
+        .turn_shift = shift,
+        .twin = &c->pair_in[bank],
+        .peer = peer,
+        .window = p->window,
+        .counters = p->counters,
+        .announce = peer->window + tu_window_pair_slot(shape, p->comm, bank),
+    };
+}
+
+tutti_status tu_pair_slots(struct tu_channels *c) {
+    for (uint32_t bank = 0; bank < c->banks; bank++) {
+        tutti_status status = tu_ring_out_slots(&c->pair_out[bank], c->share_bytes);
+        if (status)
+            return status;
+        uint8_t *cell = c->window->base + tu_window_pair_slot(&c->window->shape, c->comm, bank);
+        atomic_store_explicit((_Atomic uint64_t *)(void *)cell, c->pair_out[bank].slot + 1,
+                              memory_order_release);
+    }
+    return TUTTI_OK;
 }
 
 /* The readers of my rings have consumed nothing yet, and no slot of mine holds a use. Plain stores:
@@ -152,8 +201,11 @@ tutti_status tu_channels_make(const struct tu_channels_params *p, struct tu_chan
     tutti_status status = alloc_channels(p, &c);
     if (status)
         return status;
-    for (uint32_t bank = 0; bank < c->banks; bank++)
+    for (uint32_t bank = 0; bank < c->banks; bank++) {
         open_boards(p, c, bank);
+        if (c->members == 2)
+            open_pair(p, c, bank);
+    }
     reset_cells(p, c);
     status = open_edges(p, c);
     if (status) {

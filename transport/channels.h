@@ -1,6 +1,10 @@
 /*
  * The channels of one comm id on one rank: an edge to and from each base peer, the boards of its node,
  * and node scratch; each in D banks. Made once per id, kept for its successors (rule 10).
+ *
+ * Two ranks alone on a node have a pair besides: the same two boards, with numbers and cells of their
+ * own, whose slots change hands (ring.h). It serves the plans in which both sides share and read all
+ * alike (rule 8), and its numbers stay equal on both sides, since all its calls are such.
  */
 #ifndef TU_TRANSPORT_CHANNELS_H
 #define TU_TRANSPORT_CHANNELS_H
@@ -55,9 +59,11 @@ struct tu_channels {
     uint32_t comm, rank, banks, edges, members, local;
     uint32_t scratch_slots;
     size_t slot_bytes, share_bytes;
-    struct tu_edge *edge;                 /* ascending by rank */
-    struct tu_board *board;               /* [members]; the own one is unused */
-    struct tu_ring_out own[TU_MAX_BANKS]; /* the own board */
+    struct tu_edge *edge;                      /* ascending by rank */
+    struct tu_board *board;                    /* [members]; the own one is unused */
+    struct tu_ring_out own[TU_MAX_BANKS];      /* the own board */
+    struct tu_ring_out pair_out[TU_MAX_BANKS]; /* if members == 2 */
+    struct tu_ring_in pair_in[TU_MAX_BANKS];
     struct tu_node_scratch scratch[TU_MAX_BANKS];
     uint64_t scratch_slot; /* own scratch: offset of bank 0's slot 0, 0 until first use */
 };
@@ -70,6 +76,9 @@ void tu_channels_free(struct tu_channels *channels);
 /* NULL if this rank has no edge to or from that rank. */
 struct tu_edge *tu_channels_edge(const struct tu_channels *channels, uint32_t rank);
 struct tu_board *tu_channels_board(const struct tu_channels *channels, uint32_t rank);
+
+/* Takes this rank's slots of the pair out of the window, unless done before, and tells the other. */
+tutti_status tu_pair_slots(struct tu_channels *channels);
 
 /* ---- node scratch ---- */
 

@@ -9,6 +9,10 @@ static uint64_t load_cell(const uint8_t *cell) {
 
 bool tu_ring_refresh(struct tu_ring_out *ring, uint32_t number) {
     uint32_t least = ring->limit;
+    if (ring->twin) {
+        ring->limit = ring->twin->consumed + ring->slots;
+        return (int32_t)(number - ring->limit) < 0;
+    }
     for (uint32_t i = 0; i < ring->readers; i++) {
         /* acquire: pairs with the reader's release of the slot, which I am about to overwrite */
         uint32_t limit =
@@ -30,28 +34,36 @@ tutti_status tu_ring_wire_line(struct tu_ring_out *ring, struct tu_line_header h
                                       payload, bytes);
 }
 
+/* Does the use lie in the other's window? (A pair's, in odd turns.) */
+static bool lies_there(const struct tu_ring_out *ring, uint32_t number) {
+    return ring->twin && (number >> ring->turn_shift & 1);
+}
+
+/* Offset of a use's data, from the start of the window that it lies in. */
 static uint64_t slot_at(const struct tu_ring_out *ring, uint32_t number) {
-    return ring->slot + tu_ring_place(number, ring->slots) * ring->slot_stride + TU_SLOT_HEAD;
+    uint64_t slots = lies_there(ring, number) ? ring->peer_slot : ring->slot;
+    return slots + tu_ring_place(number, ring->slots) * ring->slot_stride + TU_SLOT_HEAD;
 }
 
 uint8_t *tu_ring_slot(const struct tu_ring_out *ring, uint32_t number) {
-    return ring->window->base + slot_at(ring, number);
+    uint8_t *base = lies_there(ring, number) ? ring->peer->window : ring->window->base;
+    return base + slot_at(ring, number);
 }
 
-/* The reader announces its slots in its own time; until then nothing can be sent. */
-bool tu_ring_sendable(struct tu_ring_out *ring) {
-    if (!ring->cell && !ring->peer_slot) {
+/* The reader announces its slots in its own time; until then nothing can be sent to them. */
+bool tu_ring_sendable(struct tu_ring_out *ring, uint32_t number) {
+    bool there = !ring->cell[0] || lies_there(ring, number);
+    if (there && !ring->peer_slot) {
         uint64_t told = load_cell(ring->announce);
         ring->peer_slot = told ? told - 1 : 0;
     }
-    return ring->cell || ring->peer_slot;
+    return !there || ring->peer_slot;
 }
 
 tutti_status tu_ring_send(struct tu_ring_out *ring, struct tu_line_header header, size_t bytes) {
     uint64_t at = slot_at(ring, header.flag);
-    if (ring->cell) {
-        size_t cell = (size_t)tu_ring_place(header.flag, ring->slots) * TU_LINE_STRIDE;
-        tu_line_store_cacheline(ring->cell + cell, header, &at, sizeof at);
+    if (ring->cell[0]) {
+        tu_line_store_cacheline(tu_ring_out_cell(ring, header.flag), header, &at, sizeof at);
         ring->counters->writes++;
         ring->counters->bytes += bytes;
         return TUTTI_OK;
@@ -83,9 +95,11 @@ const uint8_t *tu_ring_other_data(const struct tu_ring_in *ring, uint32_t number
     }
     if (!ring->peer->window)
         return ring->window->base + ring->slot + slot * ring->slot_stride + TU_SLOT_HEAD;
+    /* a pair's data lies in the window of its line, which is mine in odd turns */
+    bool here = !ring->lag && (number >> ring->turn_shift & 1);
     uint64_t offset;
     memcpy(&offset, cell + sizeof(struct tu_line_header), sizeof offset);
-    return ring->peer->window + offset;
+    return (here ? ring->window->base : ring->peer->window) + offset;
 }
 
 static tutti_status tell(struct tu_ring_in *ring, uint64_t offset, uint64_t value) {

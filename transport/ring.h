@@ -10,6 +10,12 @@
  *   over a wire             data is copied into the writer's own slot and written from there into the
  *                           reader's slot, whose place the reader has announced
  *
+ * The rings of a *pair* (the boards of two ranks alone on a node, in plans where both share and read
+ * alike) change hands: use n of either lies in the window of the one or the other by turns, the turn
+ * being n / R. So each writes where it has read last, which costs the cores one transaction instead of
+ * two, and no credit is needed: a rank may write use n when it has given back the other's use n - R,
+ * which lay in the same place; having sent that, the other had given back mine.
+ *
  * A writer may use n while n - consumed < R for every reader (rules 2 to 4 of flow control: consumed
  * is a prefix, told when it lags by (R + 1) / 2, in a cell of its own). Credit for n - R also says
  * that the own slot of n - R was fetched, so that it may be filled again.
@@ -38,9 +44,11 @@ struct tu_ring_out {
     uint32_t slots;   /* R */
     uint32_t readers; /* their credit cells lie at credit + i * TU_CELL_STRIDE */
     const uint8_t *credit;
-    uint8_t *cell;            /* mapped: line cell of slot 0 */
-    struct tu_peer *peer;     /* the reader (edges) */
-    struct tu_window *window; /* own */
+    uint8_t *cell[2];              /* mapped: line cell of slot 0, in even and odd turns */
+    uint32_t turn_shift;           /* log2 R */
+    const struct tu_ring_in *twin; /* pair: the other's ring, which stands in for credits */
+    struct tu_peer *peer;          /* the reader (edges) */
+    struct tu_window *window;      /* own */
     struct tu_counters *counters;
     uint64_t slot;           /* own slots: offset, 0 until first use */
     size_t slot_stride;      /* with the head */
@@ -55,8 +63,10 @@ struct tu_ring_in {
     uint32_t consumed;  /* all lower numbers were given back */
     uint32_t published; /* what the writer was told of that */
     uint32_t slots;
-    uint64_t given;       /* bit i: number consumed + i was given back */
-    const uint8_t *cell;  /* line cell of slot 0 */
+    uint64_t given;         /* bit i: number consumed + i was given back */
+    const uint8_t *cell[2]; /* line cell of slot 0, in even and odd turns */
+    uint32_t turn_shift;    /* log2 R */
+    uint32_t lag;         /* the writer is told when `published` lags so much; 0: never (a pair) */
     struct tu_peer *peer; /* the writer */
     struct tu_window *window;
     struct tu_counters *counters;
@@ -93,6 +103,12 @@ static inline bool tu_ring_free(struct tu_ring_out *ring, uint32_t number) {
     return (int32_t)(number - ring->limit) < 0 || tu_ring_refresh(ring, number);
 }
 
+/* Mapped: the line cell of a use. */
+static inline uint8_t *tu_ring_out_cell(const struct tu_ring_out *ring, uint32_t number) {
+    return ring->cell[number >> ring->turn_shift & 1] +
+           (size_t)tu_ring_place(number, ring->slots) * TU_LINE_STRIDE;
+}
+
 /* Over a wire. */
 tutti_status tu_ring_wire_line(struct tu_ring_out *ring, struct tu_line_header header,
                                const void *payload, size_t bytes);
@@ -100,10 +116,9 @@ tutti_status tu_ring_wire_line(struct tu_ring_out *ring, struct tu_line_header h
 /* A line; the payload may be reused on return. TU_AGAIN: nothing happened. */
 static inline tutti_status tu_ring_line(struct tu_ring_out *ring, struct tu_line_header header,
                                         const void *payload, size_t bytes) {
-    if (!ring->cell)
+    if (!ring->cell[0])
         return tu_ring_wire_line(ring, header, payload, bytes);
-    size_t at = (size_t)tu_ring_place(header.flag, ring->slots) * TU_LINE_STRIDE;
-    tu_line_store_cacheline(ring->cell + at, header, payload, bytes);
+    tu_line_store_cacheline(tu_ring_out_cell(ring, header.flag), header, payload, bytes);
     ring->counters->lines++;
     ring->counters->bytes += bytes;
     return TUTTI_OK;
@@ -112,8 +127,8 @@ static inline tutti_status tu_ring_line(struct tu_ring_out *ring, struct tu_line
 /* Where to put the data of a larger use; its slots must be there (tu_ring_out_slots). */
 uint8_t *tu_ring_slot(const struct tu_ring_out *ring, uint32_t number);
 
-/* Could a larger use be sent, or has the reader not announced its slots yet? */
-bool tu_ring_sendable(struct tu_ring_out *ring);
+/* Could this larger use be sent, or has the reader not announced its slots yet? */
+bool tu_ring_sendable(struct tu_ring_out *ring, uint32_t number);
 
 /* Sends what lies in the slot. Only if sendable. TU_AGAIN: nothing happened. */
 tutti_status tu_ring_send(struct tu_ring_out *ring, struct tu_line_header header, size_t bytes);
@@ -124,7 +139,8 @@ tutti_status tu_ring_out_slots(struct tu_ring_out *ring, size_t bytes);
 /* ---- reader ---------------------------------------------------------------------------------- */
 
 static inline const uint8_t *tu_ring_cell(const struct tu_ring_in *ring, uint32_t number) {
-    return ring->cell + (size_t)tu_ring_place(number, ring->slots) * TU_LINE_STRIDE;
+    return ring->cell[number >> ring->turn_shift & 1] +
+           (size_t)tu_ring_place(number, ring->slots) * TU_LINE_STRIDE;
 }
 
 /* Has use `number`, of `bytes` bytes, arrived? Then *fingerprint is set to the writer's. */
@@ -166,7 +182,7 @@ static inline void tu_ring_give_back(struct tu_ring_in *ring, uint32_t number) {
 
 /* True if the writer must be told: credit lags half a ring, or the slots are new. */
 static inline bool tu_ring_owes(const struct tu_ring_in *ring) {
-    return ring->consumed - ring->published >= (ring->slots + 1) / 2 ||
+    return (ring->lag && ring->consumed - ring->published >= ring->lag) ||
            (ring->slot && !ring->announced);
 }
 

@@ -25,7 +25,8 @@ static size_t job_bytes(void) {
 }
 
 static size_t comm_bytes(const struct letters *l) {
-    return 128 * (6 + l->d * ((l->p + 1) * (l->r + 2) + l->m - 1));
+    size_t pair = l->m > 1 ? l->d * (l->r + 1) : 0;
+    return 128 * (6 + l->d * ((l->p + 1) * (l->r + 2) + l->m - 1) + pair);
 }
 
 /* Slots of one direction of an edge. */
@@ -79,12 +80,16 @@ static void expect_layout(const struct tu_window_shape *shape, uint32_t comm) {
     cr_assert_eq(tu_window_record(shape, comm, 7), start + 128 * 2 + 64 * 7);
     cr_assert_eq(tu_window_done(shape, comm, bank), start + 128 * (6 + d - 1));
     size_t credit = start + 128 * (6 + d), announce = credit + 128 * p * d;
-    size_t board_credit = announce + 128 * p * d, line = board_credit + 128 * d * m;
-    size_t board = line + 128 * p * d * r;
+    size_t board_credit = announce + 128 * p * d, pair_slot = board_credit + 128 * d * m;
+    size_t line = pair_slot + (m > 1 ? 128 * d : 0), board = line + 128 * p * d * r;
+    size_t pair = board + 128 * d * r;
     cr_assert_eq(tu_window_board_credit(shape, comm, bank, shape->members - 1),
                  board_credit + 128 * (d * m - 1));
     cr_assert_eq(tu_window_board(shape, comm, bank), board + 128 * (d - 1) * r);
-    cr_assert_eq(board + 128 * d * r, start + block);
+    cr_assert_eq(tu_window_pair(shape, comm, 0), pair);
+    cr_assert_eq(pair + (m > 1 ? 128 * d * r : 0), start + block);
+    if (m > 1)
+        cr_assert_eq(tu_window_pair_slot(shape, comm, bank), pair_slot + 128 * (d - 1));
     if (p == 0)
         return;
     cr_assert_eq(tu_window_credit(shape, comm, shape->peers - 1, bank), credit + 128 * (p * d - 1));
@@ -121,13 +126,13 @@ Test(window, examples, .timeout = 10) {
     cr_assert_eq(one.members, 8);
     cr_assert_eq(one.window_bytes, 33554432);
     cr_assert_eq(one.job_bytes, 4096);
-    cr_assert_eq(one.comm_bytes, 11776);
+    cr_assert_eq(one.comm_bytes, 13056);
     cr_assert_eq(one.edge_bytes, 5 * 270336);
     cr_assert_eq(one.board_bytes, 1056768);
     cr_assert_eq(one.scratch_bytes, 524288);
     cr_assert_eq(many.peers, 19);
     cr_assert_eq(many.members, 8);
-    cr_assert_eq(many.comm_bytes, 33280);
+    cr_assert_eq(many.comm_bytes, 34560);
     cr_assert_eq(many.edge_bytes, 35 * 270336);
     cr_assert_eq(many.board_bytes, 1056768);
     cr_assert_eq(many.scratch_bytes, 524288);

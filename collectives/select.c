@@ -15,7 +15,7 @@ static const struct {
     size_t bcast_block;
     uint32_t bcast_blocks; /* most blocks of a broadcast segment */
 } limit = {
-    .flat_pair = 16 << 10,
+    .flat_pair = SIZE_MAX, /* swapped areas: half the time of two_phase from 128 KiB on */
     .flat = 4 << 10,
     .ordered = 32 << 10,
     .leaders = 16 << 10,

@@ -20,8 +20,8 @@
 struct tu_env;
 
 enum {
-    TU_WAIT_PERIOD_MS = 10,    /* between two looks at what is slow to look at */
-    TU_WAIT_YIELD_US = 1000,   /* of nothing, before sleeping */
+    TU_WAIT_PERIOD_MS = 10,  /* between two looks at what is slow to look at */
+    TU_WAIT_YIELD_US = 1000, /* of nothing, before sleeping */
     TU_WAIT_SLICE_PART = 16, /* a sleep is this part of the time that nothing moved, within */
     TU_WAIT_SLICE_MIN_US = 50,
     TU_WAIT_SLICE_MAX_US = 4000,

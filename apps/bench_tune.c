@@ -26,8 +26,11 @@ struct times {
 /* The entry of select.c's table that this job would use. */
 static void find_entry(const struct bench_world *world, struct bench_tuned *tuned) {
     *tuned = (struct bench_tuned){.scale = 1, .algorithm = {"flat", "two_phase"}};
-    if (world->hosts == 1) {
-        tuned->entry = world->size == 2 ? "flat_pair" : "flat";
+    if (world->hosts == 1 && world->size == 2) {
+        tuned->entry = "flat_pair";
+    } else if (world->hosts == 1) {
+        tuned->entry = "flat"; /* of what all ranks give together */
+        tuned->scale = (size_t)world->size;
     } else if (world->hosts == world->size) {
         tuned->entry = "ordered"; /* of what all ranks give together */
         tuned->scale = (size_t)world->size;

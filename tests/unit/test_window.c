@@ -5,6 +5,7 @@
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "api/job.h"
 #include "collectives/algorithms.h"
@@ -232,15 +233,22 @@ static int small_calls(tutti_job *job, const struct letters *l, size_t *used) {
            grows(job, "56 bytes sent", 0, used);
 }
 
-/* What is chosen for 64 bytes to 4 KiB on one node uses the board; beyond, node scratch too. */
+static bool takes_scratch(tutti_job *job, size_t count) {
+    const char *name =
+        tutti_algorithm(tutti_world(job), TUTTI_CALL_ALLREDUCE, count, TUTTI_F64, TUTTI_SUM);
+    return name && strcmp(name, "two_phase") == 0;
+}
+
+/* What is chosen for more than 56 bytes on one node uses the board; for large ones some use node
+   scratch too. */
 static int chosen_calls(tutti_job *job, const struct letters *l, size_t *used) {
     bool alone = l->m == 1;
+    size_t scratch = !alone && takes_scratch(job, 1 << 15) ? scratch_bytes(l) : 0;
     return allreduce(job, 8) || grows(job, "64 bytes reduced", alone ? 0 : board_bytes(l), used) ||
-           allreduce(job, 512) || grows(job, "4 KiB reduced", 0, used) || allreduce(job, 8192) ||
-           grows(job, "64 KiB reduced", alone ? 0 : scratch_bytes(l), used) ||
-           broadcast(job, 512) ||
+           allreduce(job, 512) || grows(job, "4 KiB reduced", 0, used) || allreduce(job, 1 << 15) ||
+           grows(job, "256 KiB reduced", scratch, used) || broadcast(job, 512) ||
            grows(job, "4 KiB sent", bcast_edges(job) * edge_bytes(l), used) ||
-           broadcast(job, 512) || allreduce(job, 8192) || grows(job, "again", 0, used);
+           broadcast(job, 512) || allreduce(job, 1 << 15) || grows(job, "again", 0, used);
 }
 
 /* A communicator takes its cells and lines; a freed one leaves them to the next. */

@@ -31,7 +31,7 @@ static struct measure prove_on(const char *name, const struct tu_nodes *nodes, u
 Test(table, names_and_claims, .timeout = 10) {
     uint32_t n = 0;
     const struct tu_algorithm *table = tu_algorithms(&n);
-    cr_assert_eq(n, 8);
+    cr_assert_eq(n, 9);
     for (uint32_t i = 0; i < n; i++) {
         cr_assert_eq(tu_algorithm_find(table[i].collective, table[i].name), &table[i],
                      "%s is there twice", table[i].name);
@@ -48,7 +48,8 @@ Test(table, suitable_nodes, .timeout = 10) {
     uint32_t n = 0;
     const struct tu_algorithm *table = tu_algorithms(&n);
     for (uint32_t i = 0; i < n; i++) {
-        bool node_only = !strcmp(table[i].name, "flat") || !strcmp(table[i].name, "two_phase");
+        bool node_only = !strcmp(table[i].name, "flat") || !strcmp(table[i].name, "two_phase") ||
+                         !strcmp(table[i].name, "accumulate");
         cr_assert_null(table[i].unsuitable(one), "%s", table[i].name);
         cr_assert_eq(table[i].unsuitable(two) != NULL, node_only, "%s", table[i].name);
     }
@@ -117,6 +118,32 @@ Test(one_node, two_phase, .timeout = 120) {
 
 Test(one_node, two_level, .timeout = 120) {
     prove_in_nodes("two_level");
+}
+
+/* Each passes p - 1 blocks by, one step after the other, in step with the ranks beside it. */
+static void prove_accumulate(uint32_t p, uint32_t ring_slots, bool structure_only) {
+    struct tu_nodes *nodes = one_node(p);
+    struct measure measure = prove_on("accumulate", nodes, ring_slots, structure_only);
+    cr_assert_eq(measure.check.rounds, p - 1, "p = %u: %u", p, measure.check.rounds);
+    if (p <= 128)
+        cr_assert_eq(measure.one_ported_rounds, p - 1);
+    cr_assert_eq(measure.check.peers, p < 3 ? p - 1 : 2);
+    cr_assert_eq(measure.check.sent_blocks, 0);
+    cr_assert_eq(measure.check.reduced_blocks, p - 1);
+    cr_assert_eq(measure.check.scratch_blocks, 0);
+    tu_nodes_free(nodes);
+}
+
+Test(one_node, accumulate, .timeout = 120) {
+    static const uint32_t sample[] = {200, 256, 347, 600};
+    struct timespec start;
+    clock_gettime(CLOCK_MONOTONIC, &start);
+    for (uint32_t p = 1; p <= EVERY_RANK_COUNT_TO; p++)
+        for (uint32_t ring_slots = 1; ring_slots <= (p <= 16 ? 4 : 1); ring_slots *= 2)
+            prove_accumulate(p, ring_slots, false);
+    for (int i = 0; i < LARGE_SAMPLES; i++)
+        prove_accumulate(sample[i], 1, true);
+    print_time("accumulate", &start);
 }
 
 Test(one_node, leaders, .timeout = 120) {

@@ -106,6 +106,10 @@ Test(mutations, allreduce_two_phase, .timeout = 120) {
     mutate_algorithm(TU_ALLREDUCE, "two_phase");
 }
 
+Test(mutations, allreduce_accumulate, .timeout = 120) {
+    mutate_algorithm(TU_ALLREDUCE, "accumulate");
+}
+
 Test(mutations, allreduce_two_level, .timeout = 120) {
     mutate_algorithm(TU_ALLREDUCE, "two_level");
 }

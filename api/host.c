@@ -8,6 +8,7 @@
 #include "runtime/cgroup.h"
 #include "runtime/cpus.h"
 #include "runtime/text.h"
+#include "transport/channels.h"
 #include "transport/verbs.h"
 
 enum { TEXT_BYTES = 4 }; /* least room of a text */
@@ -133,7 +134,8 @@ static tutti_status fill_window(const struct tu_nodes *nodes, const struct tu_co
     struct tu_window_shape shape = tu_window_shape_of(nodes, config);
     uint64_t ring = tu_window_taken(shape.slots * (config->eager_bytes + TU_SLOT_HEAD));
     uint64_t board = tu_window_taken(shape.slots * (config->share_bytes + TU_SLOT_HEAD));
-    size_t scratch = (size_t)shape.banks * (size_t)config->scratch_slots * config->share_bytes;
+    size_t scratch = (size_t)shape.banks * (size_t)config->scratch_slots * TU_SCRATCH_SHARES *
+                     config->share_bytes;
     bool shared = shape.members > 1;
     uint32_t rings;
     tutti_status status = most_rings(nodes, shape.peers, &rings);

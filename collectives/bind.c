@@ -175,7 +175,8 @@ tutti_status tu_cut_make(struct tu_env *env, const struct tu_bound *bound, size_
     size_t slot = bound->channels->slot_bytes, share = bound->channels->share_bytes;
     size_t most = most_elements(plan, plan->message_blocks, element_bytes, slot);
     most = least(most, most_elements(plan, plan->share_blocks, element_bytes, share));
-    most = least(most, most_elements(plan, plan->node_run, element_bytes, share));
+    size_t scratch = bound->channels->scratch_bytes;
+    most = least(most, most_elements(plan, plan->node_run, element_bytes, scratch));
     if (most == 0)
         return tu_fail(env, TUTTI_ERR_UNSUPPORTED,
                        "algorithm %s on %u ranks needs messages of %zu bytes; set a larger "

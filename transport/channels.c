@@ -191,6 +191,7 @@ static tutti_status alloc_channels(const struct tu_channels_params *p, struct tu
                                   .scratch_slots = p->scratch_slots,
                                   .slot_bytes = p->slot_bytes,
                                   .share_bytes = p->share_bytes,
+                                  .scratch_bytes = TU_SCRATCH_SHARES * p->share_bytes,
                                   .edge = edge,
                                   .board = board};
     return TUTTI_OK;
@@ -261,7 +262,7 @@ static _Atomic uint64_t *info_cell(const struct tu_channels *c, uint32_t member)
 tutti_status tu_scratch_open(struct tu_channels *c) {
     if (c->scratch_slot)
         return TUTTI_OK;
-    size_t bytes = (size_t)c->banks * c->scratch_slots * c->share_bytes;
+    size_t bytes = (size_t)c->banks * c->scratch_slots * c->scratch_bytes;
     tutti_status status = tu_window_take(c->window, bytes, &c->scratch_slot);
     if (status)
         return status;
@@ -296,7 +297,7 @@ uint8_t *tu_scratch_at(const struct tu_channels *c, uint32_t bank, uint32_t numb
                        uint32_t member) {
     uint64_t base = atomic_load_explicit(info_cell(c, member), memory_order_relaxed) - 1;
     size_t slot = (size_t)bank * c->scratch_slots + (number & (c->scratch_slots - 1));
-    return member_window(c, member) + base + slot * c->share_bytes;
+    return member_window(c, member) + base + slot * c->scratch_bytes;
 }
 
 void tu_scratch_done(struct tu_channels *c, uint32_t bank, uint32_t number) {

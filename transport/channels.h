@@ -36,6 +36,10 @@ struct tu_node_scratch {
     uint64_t given; /* bit i: use done + i is done here */
 };
 
+/* A slot of node scratch is this many times a board's: the larger the slices, the fewer the waits, and
+   only one slice's p-th part lies in a member's slot. */
+enum { TU_SCRATCH_SHARES = 2 };
+
 struct tu_channels_params {
     struct tu_window *window;
     struct tu_counters *counters;
@@ -43,7 +47,7 @@ struct tu_channels_params {
     uint32_t rank;
     uint32_t first_number;  /* of every ring; cells hold the number before it until the first use */
     uint32_t scratch_slots; /* S, a power of two */
-    size_t slot_bytes, share_bytes; /* of an edge's slot; of a board's and of node scratch */
+    size_t slot_bytes, share_bytes; /* of an edge's slot, of a board's */
     uint32_t edges;
     const uint32_t *edge_rank; /* [edges] ascending */
     const uint32_t *my_place;  /* [edges] place of this rank in that peer's list of edges */
@@ -58,11 +62,11 @@ struct tu_channels {
     struct tu_window *window;
     uint32_t comm, rank, banks, edges, members, local;
     uint32_t scratch_slots;
-    size_t slot_bytes, share_bytes;
-    struct tu_edge *edge;                      /* ascending by rank */
-    struct tu_board *board;                    /* [members]; the own one is unused */
-    struct tu_ring_out own[TU_MAX_BANKS];      /* the own board */
-    struct tu_ring_out pair_out[TU_MAX_BANKS]; /* if members == 2 */
+    size_t slot_bytes, share_bytes, scratch_bytes; /* of a slot */
+    struct tu_edge *edge;                          /* ascending by rank */
+    struct tu_board *board;                        /* [members]; the own one is unused */
+    struct tu_ring_out own[TU_MAX_BANKS];          /* the own board */
+    struct tu_ring_out pair_out[TU_MAX_BANKS];     /* if members == 2 */
     struct tu_ring_in pair_in[TU_MAX_BANKS];
     struct tu_node_scratch scratch[TU_MAX_BANKS];
     uint64_t scratch_slot; /* own scratch: offset of bank 0's slot 0, 0 until first use */

@@ -7,6 +7,7 @@
 
 #include "collectives/shape.h"
 #include "tests/sim/random.h"
+#include "transport/channels.h"
 #include "transport/window.h"
 
 /* ---- nodes ---- */
@@ -52,12 +53,13 @@ static bool suits(const struct world *world, const struct tu_algorithm *algorith
     return suits;
 }
 
-/* Mostly one by name: then those that are rarely chosen have their turn, above all the one with node
+/* Mostly one by name: then those that are rarely chosen have their turn, above all those with node
    scratch. */
 static void draw_algorithm(struct world *world, uint64_t *random) {
     uint32_t n;
     const struct tu_algorithm *all = tu_algorithms(&n);
-    const struct tu_algorithm *scratch = tu_algorithm_find(TU_ALLREDUCE, "two_phase");
+    const struct tu_algorithm *scratch =
+        tu_algorithm_find(TU_ALLREDUCE, sim_below(random, 2) ? "two_phase" : "accumulate");
 
     for (uint32_t tries = sim_below(random, 4); tries > 0; tries--) {
         const struct tu_algorithm *one = &all[sim_below(random, n)];
@@ -102,7 +104,8 @@ size_t world_window(const struct world *world, uint32_t comms) {
     tu_nodes_free(nodes);
     size_t edge = 2 * whole_pages(slots * (config->eager_bytes + TU_SLOT_HEAD));
     size_t board = whole_pages(slots * (config->share_bytes + TU_SLOT_HEAD));
-    size_t scratch = whole_pages((size_t)config->scratch_slots * config->share_bytes);
+    size_t scratch =
+        whole_pages((size_t)config->scratch_slots * TU_SCRATCH_SHARES * config->share_bytes);
     size_t comm = tu_window_comm(&shape, 1) + banks * (shape.peers * edge + board + scratch);
     return comms * comm + (64 << 10);
 }

@@ -8,6 +8,7 @@
 enum {
 #ifdef TU_SANITIZED
     EVERY_RANK_COUNT_TO = 64,
+    SCHEDULES_TO = 599,
     FULL_SAMPLES = 1, /* of each list of larger rank counts, from its start */
     LARGE_SAMPLES = 0,
     RANDOM_SHAPES = 100,
@@ -15,6 +16,7 @@ enum {
     MUTATIONS_PER_CLASS = 8,
 #else
     EVERY_RANK_COUNT_TO = 128,
+    SCHEDULES_TO = 1399,
     FULL_SAMPLES = 8,
     LARGE_SAMPLES = 4,
     RANDOM_SHAPES = 600,

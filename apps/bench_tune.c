@@ -28,6 +28,7 @@ static void find_entry(const struct bench_world *world, struct bench_tuned *tune
     *tuned = (struct bench_tuned){.scale = 1, .algorithm = {"flat", "two_phase"}};
     if (world->hosts == 1 && world->size == 2) {
         tuned->entry = "flat_pair";
+        tuned->algorithm[1] = "accumulate";
     } else if (world->hosts == 1) {
         tuned->entry = "flat"; /* of what all ranks give together */
         tuned->scale = (size_t)world->size;

@@ -8,20 +8,17 @@
 
 /* Bytes of the whole vector, or as named. */
 static const struct {
-    size_t flat_pair; /* one node of 2 ranks: one phase up to here */
-    size_t flat;      /* one node of more: ranks * bytes in one phase up to here, */
-    size_t
-        two_phase;  /* in two phases up to so many bytes, or of more than so many ranks; else in */
-    uint32_t few;   /* one again: few ranks read less than the second phase costs */
-    size_t ordered; /* one rank per node: ranks * bytes gathered up to here */
-    size_t leaders; /* several nodes: nodes * bytes up to here go through leaders */
+    size_t flat_pair;  /* one node of 2 ranks: "flat" up to here, then "accumulate" */
+    size_t flat;       /* one node of more: "flat" up to ranks * bytes, then "two_phase" */
+    size_t accumulate; /* beyond bytes / ranks, what a step of it moves, "accumulate" */
+    size_t ordered;    /* one rank per node: ranks * bytes gathered up to here */
+    size_t leaders;    /* several nodes: nodes * bytes up to here go through leaders */
     size_t bcast_block;
     uint32_t bcast_blocks; /* most blocks of a broadcast segment */
 } limit = {
-    .flat_pair = SIZE_MAX, /* swapped areas: half the time of two_phase from 128 KiB on */
-    .flat = 128 << 10,
-    .two_phase = 256 << 10,
-    .few = 4,
+    .flat_pair = 32 << 10,
+    .flat = 512 << 10,
+    .accumulate = 24 << 10,
     .ordered = 32 << 10,
     .leaders = 16 << 10,
     .bcast_block = 8 << 10,
@@ -69,12 +66,15 @@ tutti_status tu_select_check(struct tu_env *env) {
     return TUTTI_OK;
 }
 
+static const char *on_one_node(uint32_t ranks, size_t bytes) {
+    if (bytes > (ranks == 2 ? limit.flat_pair : limit.accumulate * ranks))
+        return "accumulate";
+    return ranks == 2 || bytes <= limit.flat / ranks ? "flat" : "two_phase";
+}
+
 static const char *allreduce_name(const struct tu_nodes *nodes, size_t bytes) {
-    if (nodes->nodes == 1) {
-        size_t most = nodes->ranks == 2 ? limit.flat_pair : limit.flat / nodes->ranks;
-        bool large = bytes > limit.two_phase && nodes->ranks <= limit.few;
-        return bytes <= most || large ? "flat" : "two_phase";
-    }
+    if (nodes->nodes == 1)
+        return on_one_node(nodes->ranks, bytes);
     if (nodes->lanes == 1)
         return bytes <= limit.ordered / nodes->ranks ? "ordered" : "circulant";
     return bytes <= limit.leaders / nodes->nodes ? "leaders" : "two_level";

@@ -294,7 +294,7 @@ class Bench(BenchCase):
     def test_tuning(self):
         with tempfile.TemporaryDirectory() as folder:
             file = pathlib.Path(folder) / "entry"
-            for n, entry in ((2, "flat_pair"), (3, "flat")):
+            for n, entry, other in ((2, "flat_pair", "accumulate"), (3, "flat", "two_phase")):
                 tuned = self.bench(n, "tune", "--min", 0, "--max", "4K", "--seconds", 0.01, "--write",
                                    file)["tuned"]
                 sizes = [row["bytes"] for row in tuned["rows"]]
@@ -303,15 +303,15 @@ class Bench(BenchCase):
                 self.assertEqual(file.read_text(),
                                  f"    .{entry} = {tuned['value']}, /* {n} ranks on 1 hosts */\n")
                 scale = 1 if n == 2 else n  # of all ranks together
-                self.assertEqual(tuned["value"], scale * self.split(tuned["rows"]))
+                self.assertEqual(tuned["value"], scale * self.split(tuned["rows"], other))
         code, _, err = run("tutti-bench", "tune")
         self.assertEqual(code, 1)
         self.assertIn("nothing to choose between", err)
 
-    def split(self, rows):
+    def split(self, rows, other):
         """Up to where flat is to be taken: of all splits the one with the least product of times."""
         def product(up_to):
-            return math.prod(row["flat" if row["bytes"] <= up_to else "two_phase"] for row in rows)
+            return math.prod(row["flat" if row["bytes"] <= up_to else other] for row in rows)
         return min([0] + [row["bytes"] for row in rows], key=product)
 
     def test_waiting_takes_little_of_a_processor(self):

@@ -8,6 +8,8 @@
 #include "collectives/shape.h"
 
 tutti_status tu_barrier_circulant(const struct tu_shape *shape, struct tu_plan **plan);
+tutti_status tu_barrier_board(const struct tu_shape *shape, struct tu_plan **plan);
+tutti_status tu_bcast_board(const struct tu_shape *shape, struct tu_plan **plan);
 tutti_status tu_bcast_circulant(const struct tu_shape *shape, struct tu_plan **plan);
 tutti_status tu_allreduce_ordered(const struct tu_shape *shape, struct tu_plan **plan);
 tutti_status tu_allreduce_circulant(const struct tu_shape *shape, struct tu_plan **plan);

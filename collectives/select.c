@@ -15,6 +15,7 @@ static const struct {
     size_t leaders;    /* several nodes: nodes * bytes up to here go through leaders */
     size_t bcast_block;
     uint32_t bcast_blocks; /* most blocks of a broadcast segment */
+    uint32_t barrier;      /* one node of up to so many ranks: all look at all boards */
 } limit = {
     .flat_pair = 32 << 10,
     .flat = 512 << 10,
@@ -23,6 +24,7 @@ static const struct {
     .leaders = 16 << 10,
     .bcast_block = 8 << 10,
     .bcast_blocks = 16,
+    .barrier = 8,
 };
 
 static const char *forced_name(const struct tu_env *env, enum tu_collective collective) {
@@ -80,6 +82,20 @@ static const char *allreduce_name(const struct tu_nodes *nodes, size_t bytes) {
     return bytes <= limit.leaders / nodes->nodes ? "leaders" : "two_level";
 }
 
+static const char *chosen_name(const struct tu_nodes *nodes, enum tu_collective collective,
+                               size_t bytes) {
+    bool one_node = nodes->nodes == 1;
+    switch (collective) {
+    case TU_BARRIER:
+        return one_node && nodes->ranks <= limit.barrier ? "board" : "circulant";
+    case TU_BCAST:
+        return one_node ? "board" : "circulant";
+    default:
+        return allreduce_name(nodes, bytes);
+    }
+}
+
+/* Of a circulant broadcast. */
 static uint32_t bcast_blocks(const struct tu_nodes *nodes, size_t bytes) {
     size_t blocks = bytes / limit.bcast_block;
     if (nodes->ranks <= 2 || blocks <= 1)
@@ -92,7 +108,7 @@ tutti_status tu_select(struct tu_env *env, const struct tu_nodes *nodes,
     const char *name = forced_name(env, collective);
     bool forced = name[0] != 0;
     if (!forced)
-        name = collective == TU_ALLREDUCE ? allreduce_name(nodes, bytes) : "circulant";
+        name = chosen_name(nodes, collective, bytes);
     const struct tu_algorithm *algorithm = tu_algorithm_find(collective, name);
     assert(algorithm);
     const char *reason = algorithm->unsuitable ? algorithm->unsuitable(nodes) : NULL;
@@ -100,6 +116,7 @@ tutti_status tu_select(struct tu_env *env, const struct tu_nodes *nodes,
         return tu_fail(env, TUTTI_ERR_UNSUPPORTED, "%s=%s can't serve %u ranks on %u nodes: %s",
                        knob_name[collective], name, nodes->ranks, nodes->nodes, reason);
     choice->algorithm = algorithm;
-    choice->blocks = collective == TU_BCAST ? bcast_blocks(nodes, bytes) : 0;
+    bool in_blocks = collective == TU_BCAST && strcmp(name, "circulant") == 0;
+    choice->blocks = in_blocks ? bcast_blocks(nodes, bytes) : 0;
     return TUTTI_OK;
 }

@@ -398,7 +398,7 @@ class Window(unittest.TestCase):
 
     def test_edges(self):
         window = self.parts(2)
-        self.assertEqual(self.used(2, "bcast", "--min", "1K", "--max", "1K"),
+        self.assertEqual(self.used(2, "bcast", "--min", "1K", "--max", "1K", TUTTI_BCAST="circulant"),
                          window["job_bytes"] + window["comm_bytes"] + window["edge_bytes"])
 
 

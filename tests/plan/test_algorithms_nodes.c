@@ -31,7 +31,7 @@ static struct measure prove_on(const char *name, const struct tu_nodes *nodes, u
 Test(table, names_and_claims, .timeout = 10) {
     uint32_t n = 0;
     const struct tu_algorithm *table = tu_algorithms(&n);
-    cr_assert_eq(n, 9);
+    cr_assert_eq(n, 11);
     for (uint32_t i = 0; i < n; i++) {
         cr_assert_eq(tu_algorithm_find(table[i].collective, table[i].name), &table[i],
                      "%s is there twice", table[i].name);
@@ -49,7 +49,7 @@ Test(table, suitable_nodes, .timeout = 10) {
     const struct tu_algorithm *table = tu_algorithms(&n);
     for (uint32_t i = 0; i < n; i++) {
         bool node_only = !strcmp(table[i].name, "flat") || !strcmp(table[i].name, "two_phase") ||
-                         !strcmp(table[i].name, "accumulate");
+                         !strcmp(table[i].name, "accumulate") || !strcmp(table[i].name, "board");
         cr_assert_null(table[i].unsuitable(one), "%s", table[i].name);
         cr_assert_eq(table[i].unsuitable(two) != NULL, node_only, "%s", table[i].name);
     }
@@ -144,6 +144,39 @@ Test(one_node, accumulate, .timeout = 120) {
     for (int i = 0; i < LARGE_SAMPLES; i++)
         prove_accumulate(sample[i], 1, true);
     print_time("accumulate", &start);
+}
+
+/* Nothing but boards, and as few steps as can be. */
+static void prove_boards(uint32_t p, uint32_t root, uint32_t ring_slots) {
+    struct tu_nodes *nodes = one_node(p);
+    struct prove barrier = {
+        .algorithm = algorithm_of(TU_BARRIER, "board"), .nodes = nodes, .ring_slots = ring_slots};
+    struct prove bcast = {.algorithm = algorithm_of(TU_BCAST, "board"),
+                          .nodes = nodes,
+                          .root = root,
+                          .ring_slots = ring_slots};
+    struct measure of_barrier = prove(&barrier), of_bcast = prove(&bcast);
+    cr_assert_eq(of_barrier.most_steps, p == 1 ? 0 : p);
+    cr_assert_eq(of_bcast.most_steps, p == 1 ? 0 : 2);
+    const struct tu_check_result *both[] = {&of_barrier.check, &of_bcast.check};
+    for (int i = 0; i < 2; i++)
+        cr_assert_eq(both[i]->sent_blocks + both[i]->peers + both[i]->rounds +
+                         both[i]->reduced_blocks + both[i]->scratch_blocks,
+                     0);
+    tu_nodes_free(nodes);
+}
+
+Test(one_node, boards, .timeout = 120) {
+    static const uint32_t sample[] = {200, 256, 347, 600};
+    struct timespec start;
+    clock_gettime(CLOCK_MONOTONIC, &start);
+    for (uint32_t p = 1; p <= EVERY_RANK_COUNT_TO; p++)
+        for (uint32_t ring_slots = 1; ring_slots <= (p <= 16 ? 4 : 1); ring_slots *= 2)
+            for (uint32_t root = 0; root < p; root += p <= 16 ? 1 : p - 1)
+                prove_boards(p, root, ring_slots);
+    for (int i = 0; i < LARGE_SAMPLES; i++)
+        prove_boards(sample[i], sample[i] / 2, 1);
+    print_time("boards", &start);
 }
 
 Test(one_node, leaders, .timeout = 120) {

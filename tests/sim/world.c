@@ -103,10 +103,10 @@ size_t world_window(const struct world *world, uint32_t comms) {
     }
     tu_nodes_free(nodes);
     size_t edge = 2 * whole_pages(slots * (config->eager_bytes + TU_SLOT_HEAD));
-    size_t board = whole_pages(slots * (config->share_bytes + TU_SLOT_HEAD));
+    size_t boards = 2 * whole_pages(slots * (config->share_bytes + TU_SLOT_HEAD));
     size_t scratch =
         whole_pages((size_t)config->scratch_slots * TU_SCRATCH_SHARES * config->share_bytes);
-    size_t comm = tu_window_comm(&shape, 1) + banks * (shape.peers * edge + board + scratch);
+    size_t comm = tu_window_comm(&shape, 1) + banks * (shape.peers * edge + boards + scratch);
     return comms * comm + (64 << 10);
 }
 

@@ -213,19 +213,6 @@ static int broadcast(tutti_job *job, size_t count) {
     return wrong("bcast", status);
 }
 
-/* Edges that the rank's plan of a small broadcast writes to. */
-static size_t bcast_edges(const tutti_job *job) {
-    struct tu_shape shape = {.nodes = job->nodes, .rank = job->boot->rank, .blocks = 1};
-    struct tu_plan *plan = NULL;
-    size_t edges = 0;
-    if (wrong("plan", tu_bcast_circulant(&shape, &plan)))
-        return SIZE_MAX;
-    for (uint32_t c = 0; c < plan->channels; c++)
-        edges += plan->channel[c].kind == TU_EDGE_OUT;
-    tu_plan_free(plan);
-    return edges;
-}
-
 static int small_calls(tutti_job *job, const struct letters *l, size_t *used) {
     return grows(job, "init", job_bytes() + comm_bytes(l), used) ||
            wrong("barrier", tutti_barrier(tutti_world(job))) || grows(job, "barrier", 0, used) ||
@@ -240,15 +227,16 @@ static bool takes_scratch(tutti_job *job, size_t count) {
 }
 
 /* What is chosen for more than 56 bytes on one node uses the board; for large ones some use node
-   scratch too. */
+   scratch too. Two ranks have two boards: broadcasts do not use that of the pair. */
 static int chosen_calls(tutti_job *job, const struct letters *l, size_t *used) {
     bool alone = l->m == 1;
     size_t scratch = !alone && takes_scratch(job, 1 << 15) ? scratch_bytes(l) : 0;
+    size_t board = l->m == 2 ? board_bytes(l) : 0;
     return allreduce(job, 8) || grows(job, "64 bytes reduced", alone ? 0 : board_bytes(l), used) ||
            allreduce(job, 512) || grows(job, "4 KiB reduced", 0, used) || allreduce(job, 1 << 15) ||
            grows(job, "256 KiB reduced", scratch, used) || broadcast(job, 512) ||
-           grows(job, "4 KiB sent", bcast_edges(job) * edge_bytes(l), used) ||
-           broadcast(job, 512) || allreduce(job, 1 << 15) || grows(job, "again", 0, used);
+           grows(job, "4 KiB sent", board, used) || broadcast(job, 512) ||
+           allreduce(job, 1 << 15) || grows(job, "again", 0, used);
 }
 
 /* A communicator takes its cells and lines; a freed one leaves them to the next. */

@@ -42,9 +42,8 @@ static void run(struct tu_call *call, struct tu_bank *bank) {
     comm->next_bank = comm->next_bank + 1 == comm->banks ? 0 : comm->next_bank + 1;
     comm->running++;
     tutti_status status = tu_run_start(&bank->run, call->plan->bound, &call->cut, &call->work);
-    if (!status)
-        tu_run_advance(
-            &bank->run); /* peers may wait for its first message: the record comes later */
+    if (!status) /* before the record: peers may wait for its first message */
+        tu_run_advance(&bank->run);
     tu_record_call(call);
     if (status) {
         char why[200];

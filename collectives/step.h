@@ -5,8 +5,7 @@
 #ifndef TU_COLLECTIVES_STEP_H
 #define TU_COLLECTIVES_STEP_H
 
-#include <string.h>
-
+#include "collectives/copy.h"
 #include "collectives/run.h"
 
 static inline const uint8_t *address(const struct tu_run *run, const struct tu_segment *segment,
@@ -33,7 +32,7 @@ static inline void gather(const struct tu_run *run, const struct tu_segment *seg
     for (uint32_t i = 0; i < op->moves; i++) {
         const struct tu_move *move = &op->move[i];
         if (move->amount)
-            memcpy(to, address(run, segment, move), move->amount);
+            tu_copy_bytes(to, address(run, segment, move), move->amount);
         to += move->amount;
     }
 }
@@ -104,7 +103,7 @@ static inline void copy(const struct tu_run *run, const struct tu_segment *segme
     uint8_t *out = destination(run, segment, move);
     const uint8_t *from = address(run, segment, move + 1);
     if (from != out)
-        memcpy(out, from, move->amount);
+        tu_copy_bytes(out, from, move->amount);
 }
 
 static inline void compute(const struct tu_run *run, const struct tu_segment *segment,

@@ -4,12 +4,14 @@
 #include "api/job.h"
 #include "runtime/text.h"
 
+enum { LOOKS = 16 }; /* at one cell, between two passes */
+
 /* ---- preparing ---- */
 
 tutti_status tu_call_prepare(struct tu_call *call) {
     uint32_t root = call->what.root < 0 ? 0 : (uint32_t)call->what.root;
     return tu_cache_prepare(&call->comm->cache, (enum tu_collective)call->what.collective, root,
-                            call->work.count, call->work.element_bytes, &call->plan, &call->cut);
+                            call->work.count, call->work.element_bytes, &call->prepared);
 }
 
 /* ---- active comms ---- */
@@ -29,27 +31,46 @@ static bool is_idle(const tutti_comm *comm) {
 /* ---- running ---- */
 
 static void finish(struct tu_call *call, tutti_status status) {
-    call->plan->users--;
+    call->prepared->users--;
     call->status = status;
     call->state = TU_CALL_DONE;
+}
+
+/* The bank's call is over: its buffers belong to the caller again. */
+static void retire(tutti_comm *comm, struct tu_bank *bank, tutti_status status) {
+    struct tu_call *call = bank->call;
+    tu_run_abandon(&bank->run);
+    bank->call = NULL;
+    comm->running--;
+    tu_record_finish(call);
+    finish(call, status);
+}
+
+static void cannot_start(struct tu_call *call, tutti_status status) {
+    tutti_comm *comm = call->comm;
+    char why[200];
+    tu_text_format(why, sizeof why, "%s", comm->job->env.error);
+    tu_comm_fail(comm, status, comm->rank, "a call could not be started: %s", why);
 }
 
 /* Puts the call into its bank. A failure (memory) ruins the comm: the others have started. */
 static void run(struct tu_call *call, struct tu_bank *bank) {
     tutti_comm *comm = call->comm;
+    struct tu_prepared *prepared = call->prepared;
     call->state = TU_CALL_RUNNING;
+    call->run = &bank->run;
     bank->call = call;
     comm->next_bank = comm->next_bank + 1 == comm->banks ? 0 : comm->next_bank + 1;
     comm->running++;
-    tutti_status status = tu_run_start(&bank->run, call->plan->bound, &call->cut, &call->work);
+    tutti_status status = tu_run_start(&bank->run, prepared->plan->bound, &prepared->cut,
+                                       &call->work, &prepared->program[bank->run.bank]);
     if (!status) /* before the record: peers may wait for its first message */
         tu_run_advance(&bank->run);
     tu_record_call(call);
-    if (status) {
-        char why[200];
-        tu_text_format(why, sizeof why, "%s", comm->job->env.error);
-        tu_comm_fail(comm, status, comm->rank, "a call could not be started: %s", why);
-    }
+    if (status)
+        cannot_start(call, status);
+    else if (bank->run.state == TU_RUN_DONE)
+        retire(comm, bank, TUTTI_OK);
 }
 
 /* Calls start in order, each in its bank, as soon as that is idle. */
@@ -70,13 +91,15 @@ void tu_call_start(struct tu_call *call) {
     call->what.rejected = comm->rejected;
     comm->fingerprint = tu_fingerprint(comm->fingerprint, &call->what);
     call->what.fingerprint = call->work.fingerprint = comm->fingerprint;
-    call->plan->users++;
-    activate(comm);
+    call->prepared->users++;
     struct tu_bank *bank = &comm->bank[comm->next_bank];
     if (!comm->first && !bank->call) {
         run(call, bank);
+        if (call->state != TU_CALL_DONE)
+            activate(comm);
         return;
     }
+    activate(comm);
     call->state = TU_CALL_WAITING;
     call->next = NULL;
     if (comm->last)
@@ -85,16 +108,6 @@ void tu_call_start(struct tu_call *call) {
         comm->first = call;
     comm->last = call;
     tu_progress(comm->job);
-}
-
-/* The bank's call is over: its buffers belong to the caller again. */
-static void retire(tutti_comm *comm, struct tu_bank *bank, tutti_status status) {
-    struct tu_call *call = bank->call;
-    tu_run_abandon(&bank->run);
-    bank->call = NULL;
-    comm->running--;
-    tu_record_finish(call);
-    finish(call, status);
 }
 
 static tutti_status mismatch(tutti_comm *comm, const struct tu_run *run) {
@@ -163,15 +176,28 @@ bool tu_wait_a_bit(tutti_job *job, bool moved) {
     return moved ? tu_wait_moved(&job->waiter) : tu_wait_step(&job->waiter);
 }
 
+/* While it spins: mostly a run moves again when the cell changes at which it is stuck. */
+static void look_at_cell(tutti_job *job, const struct tu_call *call) {
+    const struct tu_stuck *stuck = &call->run->stuck;
+    if (!tu_wait_spins(&job->waiter) || !stuck->cell || job->env.hooks)
+        return;
+    for (int i = 0; i < LOOKS && tu_line_header(stuck->cell).flag == stuck->header.flag; i++)
+        tu_pause();
+}
+
 tutti_status tu_call_wait(tutti_job *job, struct tu_call *call) {
-    tu_progress(job);
     if (call->state == TU_CALL_DONE)
         return call->status;
     tu_wait_begin(&job->waiter);
-    while (call->state != TU_CALL_DONE)
-        if (tu_wait_a_bit(job, tu_progress(job) != 0) && call->state != TU_CALL_DONE)
+    for (;;) {
+        if (call->state == TU_CALL_RUNNING)
+            look_at_cell(job, call);
+        bool moved = tu_progress(job) != 0;
+        if (call->state == TU_CALL_DONE)
+            return call->status;
+        if (tu_wait_a_bit(job, moved) && call->state != TU_CALL_DONE)
             tu_watch(job, call);
-    return call->status;
+    }
 }
 
 void tu_calls_end(tutti_comm *comm, tutti_status status) {

@@ -36,8 +36,8 @@ struct tu_call {
     enum tu_call_state state;
     tutti_status status; /* once done */
     struct tutti_comm *comm;
-    struct tu_cached *plan;
-    struct tu_cut cut;
+    struct tu_prepared *prepared;
+    struct tu_run *run; /* while it is running */
     struct tu_work work;
     struct tu_description what;
     uint64_t number;      /* in the comm */

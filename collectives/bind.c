@@ -189,6 +189,7 @@ tutti_status tu_cut_make(struct tu_env *env, const struct tu_bound *bound, size_
                        count, plan->algorithm);
     cut->segments = (uint32_t)segments;
     cut->slice = segments == 1 ? count : count / segments + (count % segments != 0);
+    cut->last = count - (segments - 1) * cut->slice;
     cut->slots = beyond_line(plan, plan->message_blocks, cut->slice, element_bytes);
     cut->share = beyond_line(plan, plan->share_blocks, cut->slice, element_bytes);
     return TUTTI_OK;

@@ -24,16 +24,15 @@ struct tu_bound {
     uint32_t *owner;    /* [blocks] node member that holds the block in node scratch */
     uint8_t *node_step; /* [steps] 1: touches node scratch */
     uint32_t node_steps;
-    uint32_t operands; /* most that a step has */
-    uint64_t serial;   /* of the cache that holds it: one number is one plan; 0: unknown */
-    bool wire;         /* some edge goes over a wire */
-    bool pair;         /* its boards are those of the pair */
+    uint32_t operands;                            /* most that a step has */
+    bool wire;                                    /* some edge goes over a wire */
+    bool pair;                                    /* its boards are those of the pair */
     bool slots_ready, share_ready, scratch_ready; /* memory for larger messages is in place */
 };
 
-/* How a vector is run: `segments` slices of at most `slice` elements. */
+/* How a vector is run: `segments` slices of `slice` elements, the last one of `last`. */
 struct tu_cut {
-    size_t slice;
+    size_t slice, last;
     uint32_t segments;
     bool slots, share; /* some message on an edge or board is larger than a line */
 };

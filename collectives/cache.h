@@ -2,25 +2,30 @@
 #ifndef TU_COLLECTIVES_CACHE_H
 #define TU_COLLECTIVES_CACHE_H
 
-#include "collectives/bind.h"
+#include "collectives/program.h"
 #include "collectives/select.h"
 
 struct tu_cached {
     const struct tu_algorithm *algorithm;
     uint32_t root, blocks;
-    uint32_t users; /* calls under way or waiting; not evicted while > 0 */
-    uint64_t last;  /* use */
+    uint32_t users; /* prepared calls; not evicted while > 0 */
     struct tu_bound *bound;
     struct tu_cached *next;
 };
 
-/* The last call of a collective: codes repeat themselves, and then nothing has to be looked up. */
-struct tu_memo {
-    struct tu_cached *cached; /* NULL: none */
-    size_t count, element_bytes;
+/* What calls of one kind need, worked out: codes repeat a handful of them. */
+struct tu_prepared {
+    enum tu_collective collective;
     uint32_t root;
+    size_t count, element_bytes;
+    struct tu_cached *plan;
     struct tu_cut cut;
+    struct tu_program program[TU_MAX_BANKS]; /* of each bank that has run it */
+    uint32_t users;                          /* calls under way or waiting; kept while > 0 */
+    struct tu_prepared *next;
 };
+
+enum { TU_PREPARED_MOST = 16 }; /* kept, besides those in use */
 
 struct tu_cache {
     struct tu_env *env;
@@ -28,9 +33,9 @@ struct tu_cache {
     struct tu_channels *channels;
     uint32_t rank;
     size_t bytes, most_bytes;
-    uint64_t clock;
-    struct tu_cached *first; /* most recently made or found by search first */
-    struct tu_memo memo[TU_COLLECTIVES];
+    struct tu_cached *first;      /* most recently made or looked up first */
+    struct tu_prepared *prepared; /* most recently made or looked up first */
+    uint32_t prepared_kept;
 };
 
 void tu_cache_init(struct tu_cache *cache, struct tu_env *env, const struct tu_nodes *nodes,
@@ -39,17 +44,10 @@ void tu_cache_free(struct tu_cache *cache);
 
 /*
  * What a call needs before it takes a number: the plan that is chosen for it, how its vector is cut,
- * and memory for its larger messages. A repetition of the last call costs a comparison.
+ * and memory for its larger messages. A repetition of the last call costs a comparison. It stays valid
+ * while its users are above 0, or until the next call of this.
  */
 tutti_status tu_cache_prepare(struct tu_cache *cache, enum tu_collective collective, uint32_t root,
-                              size_t count, size_t element_bytes, struct tu_cached **cached,
-                              struct tu_cut *cut);
-
-/*
- * Finds or makes the bound plan of a choice. It stays valid at least until its users are 0 again and
- * another plan is made. Unused plans go when the bound is exceeded.
- */
-tutti_status tu_cache_get(struct tu_cache *cache, const struct tu_choice *choice, uint32_t root,
-                          struct tu_cached **cached);
+                              size_t count, size_t element_bytes, struct tu_prepared **prepared);
 
 #endif

@@ -57,11 +57,12 @@ static size_t range_elements(const struct maker *m, uint32_t first, uint32_t n) 
     return elements;
 }
 
-/* Element offset of block `d` of the reference's range in its space; says whose arrival or scratch. */
-static size_t place(const struct maker *m, const struct tu_ref *ref, uint32_t d, uint32_t *which) {
+/* Element offset of block `d` of the reference's range in its space; sets *base. */
+static size_t place(const struct maker *m, const struct tu_ref *ref, uint32_t d, uint32_t *base) {
     const struct tu_plan *plan = m->plan;
-    uint32_t block = block_of(plan, ref->first, d);
+    uint32_t block = block_of(plan, ref->first, d), owner;
     const struct tu_step *wait;
+    *base = ref->space;
     switch (ref->space) {
     case TU_SRC:
     case TU_DST: /* replicated blocks are all the whole slice */
@@ -69,22 +70,21 @@ static size_t place(const struct maker *m, const struct tu_ref *ref, uint32_t d,
     case TU_SCRATCH:
         return tu_partition_at(&m->part, block);
     case TU_ARRIVED:
-        *which = ref->step;
+        *base = tu_base_arrived(ref->step);
         wait = &plan->step[ref->step];
         return range_elements(m, wait->first,
                               block >= wait->first ? block - wait->first
                                                    : block + plan->wrap - wait->first);
     default:
-        *which = m->bound->owner[block];
-        return tu_partition_at(&m->part, block) -
-               tu_partition_at(&m->part, *which * plan->node_run);
+        owner = m->bound->owner[block];
+        *base = tu_base_node(plan, owner);
+        return tu_partition_at(&m->part, block) - tu_partition_at(&m->part, owner * plan->node_run);
     }
 }
 
 static void add_move(struct maker *m, const struct tu_ref *ref, uint32_t d, size_t amount) {
     struct tu_move *move = m->move++;
-    move->space = ref->space;
-    move->offset = place(m, ref, d, &move->which) * m->element_bytes;
+    move->offset = place(m, ref, d, &move->base) * m->element_bytes;
     move->amount = amount;
 }
 
@@ -170,52 +170,97 @@ static void make_op(struct maker *m, uint32_t bank, uint32_t i, struct tu_op *op
 
 /* ---- the whole ---- */
 
-/* Most that make_op() can need: pieces, parts and destinations may come twice. */
+/* Most that the ops of a slice can need: pieces, parts and destinations may come twice. */
 static size_t most_moves(const struct tu_plan *plan) {
     return 2 * ((size_t)plan->refs + 2 * (size_t)plan->steps);
 }
 
-static tutti_status make_room(struct tu_env *env, const struct tu_plan *plan,
-                              struct tu_program *program) {
-    size_t bytes = plan->steps * sizeof(struct tu_op) + most_moves(plan) * sizeof(struct tu_move) +
-                   plan->refs * sizeof(uint32_t);
-    if (program->memory && bytes <= program->memory_bytes)
-        return TUTTI_OK;
-    void *memory = tu_alloc(64, 1, bytes);
-    if (!memory)
-        return tu_fail(env, TUTTI_ERR_MEMORY, "no memory for the %u steps of plan %s", plan->steps,
-                       plan->algorithm);
-    free(program->memory);
-    program->memory = memory;
-    program->memory_bytes = bytes;
-    return TUTTI_OK;
+static size_t bases_of(const struct tu_bound *bound) {
+    return TU_SCRATCH + 1 + bound->plan->steps + bound->channels->members;
 }
 
-tutti_status tu_program_make(struct tu_env *env, const struct tu_bound *bound, uint32_t bank,
-                             size_t elements, size_t element_bytes, struct tu_program *program) {
+/* How often a program has each of its parts. */
+struct sizes {
+    size_t ops, moves, drops, series, operands, words, users, bases;
+};
+
+static struct sizes sizes_of(const struct tu_bound *bound, size_t slices, size_t width) {
     const struct tu_plan *plan = bound->plan;
-    program->serial = 0;
-    tutti_status status = make_room(env, plan, program);
+    return (struct sizes){.ops = slices * plan->steps,
+                          .moves = slices * most_moves(plan),
+                          .drops = slices * plan->refs,
+                          .series = plan->channels,
+                          .operands = bound->operands,
+                          .words = width * (plan->steps / 64 + 1),
+                          .users = width * plan->steps,
+                          .bases = width * bases_of(bound)};
+}
+
+/* Lays the parts out in the program's memory, those of 4 bytes last. */
+static void lay_out(const struct tu_bound *bound, const struct sizes *n, uint32_t width,
+                    struct tu_program *program, struct maker *m) {
+    const struct tu_plan *plan = bound->plan;
+    program->op[0] = program->memory;
+    m->move = (struct tu_move *)(void *)(program->op[0] + n->ops);
+    program->series = (struct tu_series *)(void *)(m->move + n->moves);
+    program->operand = (const void **)(void *)(program->series + n->series);
+    uint64_t *words = (uint64_t *)(void *)(program->operand + n->operands);
+    uint8_t **bases = (uint8_t **)(void *)(words + n->words);
+    uint32_t *users = (uint32_t *)(void *)(bases + n->bases);
+    m->drop = users + n->users;
+    program->words = plan->steps / 64 + 1;
+    for (uint32_t w = 0; w < width; w++) {
+        struct tu_segment *segment = &program->segment[w];
+        segment->done = words + w * program->words;
+        segment->base = bases + w * bases_of(bound);
+        segment->users = users + w * plan->steps;
+        for (uint32_t i = 0; i < plan->steps; i++)
+            segment->users[i] = plan->step[i].users;
+    }
+}
+
+static tutti_status make_room(struct tu_env *env, const struct tu_plan *plan, const struct sizes *n,
+                              struct tu_program *program) {
+    size_t bytes = n->ops * sizeof(struct tu_op) + n->moves * sizeof(struct tu_move) +
+                   n->series * sizeof(struct tu_series) + n->operands * sizeof(void *) +
+                   n->words * sizeof(uint64_t) + n->bases * sizeof(uint8_t *) +
+                   (n->users + n->drops) * sizeof(uint32_t);
+    program->memory = tu_alloc(_Alignof(struct tu_op), 1, bytes);
+    return program->memory ? TUTTI_OK
+                           : tu_fail(env, TUTTI_ERR_MEMORY, "no memory for the %u steps of plan %s",
+                                     plan->steps, plan->algorithm);
+}
+
+static void make_ops(struct maker *m, uint32_t bank, size_t elements, struct tu_op *op) {
+    m->part = tu_partition_of(m->plan, elements);
+    for (uint32_t i = 0; i < m->plan->steps; i++)
+        make_op(m, bank, i, &op[i]);
+}
+
+tutti_status tu_program_make(struct tu_env *env, const struct tu_bound *bound,
+                             const struct tu_cut *cut, size_t element_bytes, uint32_t bank,
+                             uint32_t width, struct tu_program *program) {
+    const struct tu_plan *plan = bound->plan;
+    bool shorter = cut->last != cut->slice;
+    struct sizes n = sizes_of(bound, shorter ? 2 : 1, width);
+    tutti_status status = make_room(env, plan, &n, program);
     if (status)
         return status;
-    struct maker m = {.bound = bound,
-                      .plan = plan,
-                      .part = tu_partition_of(plan, elements),
-                      .element_bytes = element_bytes};
-    program->op = program->memory;
-    m.move = (struct tu_move *)(void *)(program->op + plan->steps);
-    m.drop = (uint32_t *)(void *)(m.move + most_moves(plan));
-    for (uint32_t i = 0; i < plan->steps; i++)
-        make_op(&m, bank, i, &program->op[i]);
+    struct maker m = {.bound = bound, .plan = plan, .element_bytes = element_bytes};
+    lay_out(bound, &n, width, program, &m);
+    make_ops(&m, bank, cut->slice, program->op[0]);
     program->scratch_bytes =
         tu_round_up(tu_partition_at(&m.part, plan->scratch_blocks) * element_bytes, 64);
-    program->serial = bound->serial;
-    program->elements = elements;
-    program->element_bytes = element_bytes;
+    program->op[1] = program->op[0] + (shorter ? plan->steps : 0);
+    if (shorter)
+        make_ops(&m, bank, cut->last, program->op[1]);
+    for (uint32_t i = 0; i < plan->channels; i++)
+        program->series[i] = (struct tu_series){.next = bound->ring[bank][i].next,
+                                                .take = plan->channel[i].uses * cut->segments};
     return TUTTI_OK;
 }
 
 void tu_program_free(struct tu_program *program) {
     free(program->memory);
-    *program = (struct tu_program){.serial = 0};
+    *program = (struct tu_program){.memory = NULL};
 }

@@ -1,20 +1,32 @@
 /*
- * A program: a bound plan worked out for one bank and one length of slice. A plan names blocks; what
- * its steps move stands here in bytes and offsets, so that the executor has nothing left to compute.
- * A bank makes it when it first runs a plan at a length, and keeps it for the next call.
+ * A program: a bound plan worked out for one bank and one cut. A plan names blocks; what its steps move
+ * stands here in bytes and offsets, so that the executor has nothing left to compute. Beside it lies the
+ * state of the slices under way. A bank makes it when it first runs a call of some size; it is kept with
+ * what was prepared for such calls (cache.h).
  */
 #ifndef TU_COLLECTIVES_PROGRAM_H
 #define TU_COLLECTIVES_PROGRAM_H
 
 #include "collectives/bind.h"
 
+enum { TU_MAX_SEGMENTS = 4 };
+
 /* A straight piece of memory. */
 struct tu_move {
-    uint32_t space; /* enum tu_space */
-    uint32_t which; /* ARRIVED: the WAIT; NODE: the member that holds it */
-    size_t offset;  /* from where the space, the arrival or the slot starts */
-    size_t amount;  /* bytes; what a REDUCE writes: elements */
+    uint32_t base; /* where it counts from: index in a segment's `base` */
+    size_t offset;
+    size_t amount; /* bytes; what a REDUCE writes: elements */
 };
+
+/* Bases of a segment: source, target and private scratch come first (enum tu_space), then the arrivals of
+   all steps, then the node members' slots of scratch. */
+static inline uint32_t tu_base_arrived(uint32_t step) {
+    return TU_SCRATCH + 1 + step;
+}
+
+static inline uint32_t tu_base_node(const struct tu_plan *plan, uint32_t member) {
+    return TU_SCRATCH + 1 + plan->steps + member;
+}
 
 /* What a step does. Indices are those of the plan's steps. */
 struct tu_op {
@@ -24,40 +36,56 @@ struct tu_op {
     uint8_t dsts;
     uint8_t parts; /* COPY, REDUCE: 1, or 2 where the blocks wrap around */
     uint32_t index;
-    uint32_t after_word[2];     /* where the bits of the steps stand that come before it */
-    uint64_t bit, after_bit[2]; /* 0: none */
     uint32_t channel, use;      /* number of the use in a segment */
     uint32_t uses;              /* of the channel, per segment */
+    uint32_t users;             /* WAIT: steps that name it */
+    uint32_t after_word[2];     /* where the bits of the steps stand that come before it */
+    uint64_t bit, after_bit[2]; /* 0: none */
     union tu_ring ring;
     size_t bytes; /* of the message */
     /* WRITE, SHARE: the pieces, one after the other. COPY, REDUCE: for each part the destinations,
        then the operands */
     const struct tu_move *move;
-    uint32_t moves; /* WRITE, SHARE: all; COPY, REDUCE: of a part */
-    uint32_t users; /* WAIT: steps that name it */
-    uint32_t drops; /* WAITs that this step names, each once */
-    const uint32_t *drop;
+    const uint32_t *drop; /* WAITs that this step names, each once */
+    uint32_t moves;       /* WRITE, SHARE: all; COPY, REDUCE: of a part */
+    uint32_t drops;
+} __attribute__((aligned(128)));
+
+/* Numbers of a channel. */
+struct tu_series {
+    uint32_t *next; /* the ring's: number of the next call's first use */
+    uint32_t take;  /* numbers that a call takes */
+    uint32_t base;  /* number of segment 0's first use */
+};
+
+/* One slice under way. */
+struct tu_segment {
+    bool active;
+    bool node_free;     /* this segment's node scratch may be used */
+    uint32_t number;    /* in the call */
+    uint32_t left;      /* steps */
+    uint32_t node_left; /* steps that touch node scratch */
+    uint32_t skip;      /* skips before this one were given back */
+    const struct tu_op *op;
+    uint64_t *done;  /* bit i: step i is done; those past the last step are set */
+    uint32_t *users; /* WAITs: steps that still need the arrival; put back when there are none */
+    uint8_t **base;
 };
 
 struct tu_program {
-    uint64_t serial; /* of the bound plan; 0: there is no program, or that of an unknown one */
-    size_t elements, element_bytes;
-    struct tu_op *op;     /* [plan->steps] */
-    size_t scratch_bytes; /* private scratch of a slice */
-    void *memory;
-    size_t memory_bytes;
+    struct tu_op *op[2];      /* [plan->steps] of all slices but the last, and of the last */
+    uint32_t words;           /* of bits of steps */
+    struct tu_series *series; /* [plan->channels] */
+    const void **operand;     /* [most operands of a step] */
+    struct tu_segment segment[TU_MAX_SEGMENTS]; /* slices that may be under way together: W */
+    size_t scratch_bytes;                       /* private scratch of a slice */
+    void *memory;                               /* NULL: there is no program */
 };
 
-/* Is it the one for this? */
-static inline bool tu_program_fits(const struct tu_program *program, const struct tu_bound *bound,
-                                   size_t elements, size_t element_bytes) {
-    return program->serial && program->serial == bound->serial && program->elements == elements &&
-           program->element_bytes == element_bytes;
-}
-
-/* Replaces what was in `program`. TUTTI_ERR_MEMORY leaves none. */
-tutti_status tu_program_make(struct tu_env *env, const struct tu_bound *bound, uint32_t bank,
-                             size_t elements, size_t element_bytes, struct tu_program *program);
+/* Makes it for bank `bank` and up to `width` slices under way. TUTTI_ERR_MEMORY leaves none. */
+tutti_status tu_program_make(struct tu_env *env, const struct tu_bound *bound,
+                             const struct tu_cut *cut, size_t element_bytes, uint32_t bank,
+                             uint32_t width, struct tu_program *program);
 void tu_program_free(struct tu_program *program);
 
 #endif

@@ -9,8 +9,6 @@
 #include "collectives/kernels.h"
 #include "collectives/program.h"
 
-enum { TU_MAX_SEGMENTS = 4 };
-
 /* What a call asks for. */
 struct tu_work {
     const void *source;
@@ -21,57 +19,45 @@ struct tu_work {
     uint32_t fingerprint;
 };
 
-/* One slice under way. Arrays have an entry per step of the plan. */
-struct tu_segment {
-    bool active;
-    bool node_free;     /* this segment's node scratch may be used */
-    uint32_t number;    /* in the call */
-    uint32_t left;      /* steps */
-    uint32_t node_left; /* steps that touch node scratch */
-    uint32_t skip;      /* skips before this one were given back */
-    const struct tu_program *program;
-    uint8_t *base[TU_SCRATCH + 1]; /* the slice in source, target and private scratch */
-    uint64_t *done;                /* bit i: step i is done; those past the last step are set */
-    uint32_t *users; /* WAITs: steps that still need the arrival; put back when there are none */
-    const uint8_t **data; /* WAITs: where the arrival lies */
-};
-
 enum tu_run_state { TU_RUN_IDLE, TU_RUN_GOING, TU_RUN_DONE, TU_RUN_FAILED };
+
+/* Where a run is stuck: when this line cell changes, another pass is worth while. */
+struct tu_stuck {
+    const uint8_t *cell;          /* NULL: none is known */
+    struct tu_line_header header; /* what stands there */
+};
 
 struct tu_run {
     enum tu_run_state state;
     struct tu_env *env;
+    uint32_t bank, width; /* W */
+    /* of the call, which keeps them until the run is done or abandoned */
     const struct tu_bound *bound;
-    union tu_ring *ring; /* of this bank */
-    uint32_t bank;
-    struct tu_work work;
-    struct tu_cut cut;
-    uint32_t width;               /* W */
-    struct tu_program program[2]; /* of all slices but the last, and of the last if it is shorter */
-    uint32_t places;              /* segments that may be under way together in this call */
-    uint32_t next_segment;        /* to start */
-    uint32_t next_place;          /* where: next_segment mod W */
+    const struct tu_cut *cut;
+    const struct tu_work *work;
+    struct tu_program *program;
+    uint32_t places;       /* segments that may be under way together in this call */
+    uint32_t next_segment; /* to start */
+    uint32_t next_place;   /* where: next_segment mod W */
     uint32_t segments_done;
     bool unsettled;        /* some ring owes its writer a credit that could not be sent */
     uint32_t scratch_base; /* number of segment 0's use of node scratch */
-    uint32_t *base;        /* [channels] number of segment 0's first use */
-    const void **operand;  /* [most operands of a step] */
-    struct tu_segment segment[TU_MAX_SEGMENTS];
-    /* a mismatch: */
-    uint32_t culprit; /* rank in the comm whose message does not fit */
-    /* memory behind the arrays, grown as plans need */
-    uint64_t laid_out; /* serial of the plan that the arrays are laid out for; 0: none */
-    void *memory;
-    size_t memory_bytes, scratch_bytes;
+    struct tu_stuck stuck; /* after the last pass */
+    uint32_t culprit;      /* a mismatch: rank in the comm whose message does not fit */
+    size_t scratch_bytes;  /* private scratch, grown as plans need */
     uint8_t *scratch;
 };
 
 void tu_run_init(struct tu_run *run, struct tu_env *env, uint32_t bank, uint32_t width);
 void tu_run_free(struct tu_run *run);
 
-/* Starts a call in this bank, which must be idle. Takes its numbers on every channel. */
-tutti_status tu_run_start(struct tu_run *run, struct tu_bound *bound, const struct tu_cut *cut,
-                          const struct tu_work *work);
+/*
+ * Starts a call in this bank, which must be idle. Takes its numbers on every channel. The program is that
+ * of this bank for this plan and cut, or none yet: then it is made.
+ */
+tutti_status tu_run_start(struct tu_run *run, const struct tu_bound *bound,
+                          const struct tu_cut *cut, const struct tu_work *work,
+                          struct tu_program *program);
 
 /* Does what can be done. Returns how many steps moved; looks at run->state for the rest. */
 uint32_t tu_run_advance(struct tu_run *run);
@@ -89,7 +75,7 @@ uint32_t tu_run_awaited(const struct tu_run *run, uint32_t *rank, uint32_t room)
 /* Number of the use of a channel by a step of this segment. */
 static inline uint32_t tu_run_number(const struct tu_run *run, const struct tu_segment *segment,
                                      const struct tu_op *op) {
-    return run->base[op->channel] + segment->number * op->uses + op->use;
+    return run->program->series[op->channel].base + segment->number * op->uses + op->use;
 }
 
 /* Gives a use back, and tells its writer if it is time. */

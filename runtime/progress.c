@@ -9,15 +9,6 @@
 
 static const uint64_t ns_per_us = 1000;
 
-/* Tells the core that this is a spin loop: a sibling thread gets its resources, and energy is saved. */
-static void pause_core(void) {
-#if defined(__x86_64__) || defined(__i386__)
-    __builtin_ia32_pause();
-#elif defined(__aarch64__)
-    __asm__ volatile("isb" ::: "memory"); /* yield is no pause on most cores */
-#endif
-}
-
 /* ---- waiting ------------------------------------------------------------------------------- */
 
 void tu_waiter_init(struct tu_waiter *waiter, int spin_polls, int cores, int ranks_on_node) {
@@ -80,7 +71,7 @@ static bool spin(struct tu_waiter *waiter) {
     if (++waiter->polls >= waiter->spin_polls) {
         waiter->stage = TU_WAIT_YIELD;
     }
-    pause_core();
+    tu_pause();
     return pass_without_clock(waiter);
 }
 

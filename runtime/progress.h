@@ -25,7 +25,7 @@ enum {
     TU_WAIT_SLICE_PART = 16, /* a sleep is this part of the time that nothing moved, within */
     TU_WAIT_SLICE_MIN_US = 50,
     TU_WAIT_SLICE_MAX_US = 4000,
-    TU_WAIT_SPIN_POLLS = 2000,   /* bound of spinning where every rank has a core */
+    TU_WAIT_SPIN_POLLS = 500,    /* bound of spinning where every rank has a core */
     TU_WAIT_CLOCK_PASSES = 4096, /* passes without a look at the clock, at most */
 };
 
@@ -53,6 +53,21 @@ void tu_waiter_init(struct tu_waiter *waiter, int spin_polls, int cores, int ran
 
 /* A new wait. Does not read the clock. */
 void tu_wait_begin(struct tu_waiter *waiter);
+
+/* Is it spinning? Then the caller may look at a single word for a while, with tu_pause() in between,
+   before it makes another pass. */
+static inline bool tu_wait_spins(const struct tu_waiter *waiter) {
+    return waiter->stage == TU_WAIT_SPIN;
+}
+
+/* Tells the core that this is a spin loop: a sibling thread gets its resources, and energy is saved. */
+static inline void tu_pause(void) {
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("isb" ::: "memory"); /* yield is no pause on most cores */
+#endif
+}
 
 /*
  * After a pass that moved nothing: spins, yields or sleeps. True if TU_WAIT_PERIOD_MS have passed since

@@ -66,8 +66,8 @@ struct tu_ring_in {
     uint64_t given;         /* bit i: number consumed + i was given back */
     const uint8_t *cell[2]; /* line cell of slot 0, in even and odd turns */
     uint32_t turn_shift;    /* log2 R */
-    uint32_t lag;         /* the writer is told when `published` lags so much; 0: never (a pair) */
-    struct tu_peer *peer; /* the writer */
+    uint32_t lag;           /* the writer is told when `published` lags so much; 0: never (a pair) */
+    struct tu_peer *peer;   /* the writer */
     struct tu_window *window;
     struct tu_counters *counters;
     uint64_t credit; /* offset of the credit cell in the writer's window */
@@ -143,13 +143,12 @@ static inline const uint8_t *tu_ring_cell(const struct tu_ring_in *ring, uint32_
            (size_t)tu_ring_place(number, ring->slots) * TU_LINE_STRIDE;
 }
 
-/* Has use `number`, of `bytes` bytes, arrived? Then *fingerprint is set to the writer's. */
+/* Has use `number`, of `bytes` bytes, arrived? *header is set to what stands in its cell now. */
 static inline bool tu_ring_arrived(const struct tu_ring_in *ring, uint32_t number, size_t bytes,
-                                   uint32_t *fingerprint) {
+                                   struct tu_line_header *header) {
     const uint8_t *cell = tu_ring_cell(ring, number);
-    struct tu_line_header header = tu_line_header(cell);
-    *fingerprint = header.fingerprint;
-    if (header.flag != number)
+    *header = tu_line_header(cell);
+    if (header->flag != number)
         return false;
     return bytes > TU_LINE_PAYLOAD || /* a line that tells of it */
            tu_line_arrived(cell, ring->peer->format, number, bytes);
@@ -173,6 +172,10 @@ static inline bool tu_ring_near(const struct tu_ring_in *ring, uint32_t number) 
 
 /* Nobody here needs use `number` any more. Tells the writer nothing yet. */
 static inline void tu_ring_give_back(struct tu_ring_in *ring, uint32_t number) {
+    if (number == ring->consumed && !ring->given) {
+        ring->consumed++;
+        return;
+    }
     ring->given |= UINT64_C(1) << (number - ring->consumed);
     while (ring->given & 1) {
         ring->given >>= 1;
@@ -180,10 +183,14 @@ static inline void tu_ring_give_back(struct tu_ring_in *ring, uint32_t number) {
     }
 }
 
-/* True if the writer must be told: credit lags half a ring, or the slots are new. */
+/* True if the writer must be told: credit lags half a ring. */
 static inline bool tu_ring_owes(const struct tu_ring_in *ring) {
-    return (ring->lag && ring->consumed - ring->published >= ring->lag) ||
-           (ring->slot && !ring->announced);
+    return ring->lag && ring->consumed - ring->published >= ring->lag;
+}
+
+/* The same, or the slots are new: only at the start of a call that uses them. */
+static inline bool tu_ring_unsettled(const struct tu_ring_in *ring) {
+    return tu_ring_owes(ring) || (ring->slot && !ring->announced);
 }
 
 /* Tells it. TU_AGAIN: not all was told. */

@@ -42,22 +42,24 @@ static bool has_boards(const struct tu_plan *plan) {
 
 void coverage_of_call(struct coverage *coverage, const tutti_comm *comm, tutti_call call) {
     static const enum tu_collective collective[] = {TU_BARRIER, TU_BCAST, TU_ALLREDUCE};
-    const struct tu_memo *memo = &comm->cache.memo[collective[call]];
+    const struct tu_prepared *prepared = comm->cache.prepared;
 
-    if (!memo->cached)
+    while (prepared && prepared->collective != collective[call])
+        prepared = prepared->next;
+    if (!prepared)
         return;
-    const struct tu_bound *bound = memo->cached->bound;
+    const struct tu_bound *bound = prepared->plan->bound;
     bool wire = has_edges(bound, false), boards = has_boards(bound->plan);
     bool met[COVER_THINGS] = {
         [COVER_BOARDS] = boards,
         [COVER_NODE_SCRATCH] = bound->plan->node_run > 0,
         [COVER_MAPPED_EDGES] = has_edges(bound, true),
         [COVER_WIRE_EDGES] = wire,
-        [COVER_WIRE_SLOTS] = wire && memo->cut.slots,
-        [COVER_SHARE_SLOTS] = boards && memo->cut.share,
-        [COVER_SEGMENTS] = memo->cut.segments > 1,
+        [COVER_WIRE_SLOTS] = wire && prepared->cut.slots,
+        [COVER_SHARE_SLOTS] = boards && prepared->cut.share,
+        [COVER_SEGMENTS] = prepared->cut.segments > 1,
     };
-    coverage->algorithm[place_of(memo->cached->algorithm)]++;
+    coverage->algorithm[place_of(prepared->plan->algorithm)]++;
     for (uint32_t i = 0; i < COVER_THINGS; i++)
         coverage->thing[i] += met[i];
 }

@@ -16,6 +16,7 @@ struct runner {
     tutti_job *job;
     tutti_comm *comm;
     struct tu_cached set[PLANS_SETS];
+    struct tu_prepared prepared[PLANS_CALLS];
     struct tu_call call[PLANS_CALLS];
     uint32_t open[PLANS_OUTSTANDING], opens;
 };
@@ -42,7 +43,6 @@ static void bind_sets(struct runner *r) {
                   tu_bind(&r->job->env, r->program->set[i][r->rank->rank], r->comm->channels,
                           &set->bound),
                   "bind");
-        set->bound->serial = UINT64_MAX - i; /* the cache counts upwards */
     }
 }
 
@@ -59,6 +59,7 @@ static void free_sets(struct runner *r) {
 static void start(struct runner *r, uint32_t i) {
     size_t count = r->program->call[i].count;
     struct tu_cached *set = &r->set[r->program->call[i].set];
+    struct tu_prepared *prepared = &r->prepared[i];
     struct tu_call *call = &r->call[i];
     uint64_t *source = calloc(count + 1, sizeof *source);
 
@@ -66,15 +67,17 @@ static void start(struct runner *r, uint32_t i) {
         source[k] = plans_source(r->program, i, r->rank->rank, k);
     *call = (struct tu_call){
         .comm = r->comm,
-        .plan = set,
+        .prepared = prepared,
         .work = {.source = source,
                  .target = calloc(count + 1, sizeof *source),
                  .count = count,
                  .element_bytes = sizeof *source,
                  .fold = plans_fold},
         .what = {.collective = TU_ALLREDUCE, .type = TUTTI_I64, .op = TUTTI_BXOR, .count = count}};
-    expect_ok(r, tu_cut_make(&r->job->env, set->bound, count, sizeof *source, &call->cut), "cut");
-    expect_ok(r, tu_bound_prepare(set->bound, &call->cut), "prepare");
+    prepared->plan = set;
+    expect_ok(r, tu_cut_make(&r->job->env, set->bound, count, sizeof *source, &prepared->cut),
+              "cut");
+    expect_ok(r, tu_bound_prepare(set->bound, &prepared->cut), "prepare");
     r->open[r->opens++] = i;
     tu_call_start(call);
     tu_progress(r->job);
@@ -100,6 +103,8 @@ static void complete(struct runner *r, uint32_t which) {
         check(r, i);
     free((void *)(uintptr_t)r->call[i].work.source);
     free(r->call[i].work.target);
+    for (uint32_t bank = 0; bank < TU_MAX_BANKS; bank++)
+        tu_program_free(&r->prepared[i].program[bank]);
 }
 
 static void complete_down_to(struct runner *r, uint32_t most) {

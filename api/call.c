@@ -10,7 +10,7 @@ enum { LOOKS = 16 }; /* at one cell, between two passes */
 
 tutti_status tu_call_prepare(struct tu_call *call) {
     uint32_t root = call->what.root < 0 ? 0 : (uint32_t)call->what.root;
-    return tu_cache_prepare(&call->comm->cache, (enum tu_collective)call->what.collective, root,
+    return tu_cache_prepare(&call->comm->cache, tu_kind_collective(call->what.kind), root,
                             call->work.count, call->work.element_bytes, &call->prepared);
 }
 
@@ -58,7 +58,7 @@ static void run(struct tu_call *call, struct tu_bank *bank) {
     tutti_comm *comm = call->comm;
     struct tu_prepared *prepared = call->prepared;
     call->state = TU_CALL_RUNNING;
-    call->run = &bank->run;
+    call->bank = bank;
     bank->call = call;
     comm->next_bank = comm->next_bank + 1 == comm->banks ? 0 : comm->next_bank + 1;
     comm->running++;
@@ -119,21 +119,22 @@ static tutti_status mismatch(tutti_comm *comm, const struct tu_run *run) {
                         tu_rank_text(comm->job, run->culprit, who, sizeof who), comm->id, text);
 }
 
+static uint32_t advance_bank(tutti_comm *comm, struct tu_bank *bank) {
+    uint32_t moved = tu_run_advance(&bank->run);
+    if (bank->run.state == TU_RUN_GOING)
+        return moved;
+    if (bank->run.state == TU_RUN_DONE)
+        retire(comm, bank, TUTTI_OK);
+    else
+        mismatch(comm, &bank->run); /* ends all calls */
+    return moved + 1;
+}
+
 static uint32_t advance(tutti_comm *comm) {
     uint32_t moved = 0;
-    for (uint32_t b = 0; b < comm->banks; b++) {
-        struct tu_bank *bank = &comm->bank[b];
-        if (!bank->call)
-            continue;
-        moved += tu_run_advance(&bank->run);
-        if (bank->run.state == TU_RUN_DONE) {
-            retire(comm, bank, TUTTI_OK);
-            moved++;
-        } else if (bank->run.state == TU_RUN_FAILED) {
-            mismatch(comm, &bank->run); /* ends all calls */
-            return moved + 1;
-        }
-    }
+    for (uint32_t b = 0; b < comm->banks; b++)
+        if (comm->bank[b].call)
+            moved += advance_bank(comm, &comm->bank[b]);
     if (comm->first)
         start_waiting(comm);
     return moved;
@@ -176,13 +177,17 @@ bool tu_wait_a_bit(tutti_job *job, bool moved) {
     return moved ? tu_wait_moved(&job->waiter) : tu_wait_step(&job->waiter);
 }
 
-/* While it spins: mostly a run moves again when the cell changes at which it is stuck. */
-static void look_at_cell(tutti_job *job, const struct tu_call *call) {
-    const struct tu_stuck *stuck = &call->run->stuck;
-    if (!tu_wait_spins(&job->waiter) || !stuck->cell || job->env.hooks)
-        return;
-    for (int i = 0; i < LOOKS && tu_line_header(stuck->cell).flag == stuck->header.flag; i++)
+/* While a call spins, it looks at the cell at which its run is stuck. True if that has changed. */
+static bool has_come(tutti_job *job, const struct tu_call *call) {
+    if (call->state != TU_CALL_RUNNING || !tu_wait_spins(&job->waiter) || job->env.hooks)
+        return false;
+    const struct tu_stuck *stuck = &call->bank->run.stuck;
+    for (int i = 0; stuck->cell && i < LOOKS; i++) {
+        if (tu_line_header(stuck->cell).flag != stuck->header.flag)
+            return true;
         tu_pause();
+    }
+    return false;
 }
 
 tutti_status tu_call_wait(tutti_job *job, struct tu_call *call) {
@@ -190,12 +195,11 @@ tutti_status tu_call_wait(tutti_job *job, struct tu_call *call) {
         return call->status;
     tu_wait_begin(&job->waiter);
     for (;;) {
-        if (call->state == TU_CALL_RUNNING)
-            look_at_cell(job, call);
-        bool moved = tu_progress(job) != 0;
+        uint32_t moved =
+            has_come(job, call) ? advance_bank(call->comm, call->bank) : tu_progress(job);
         if (call->state == TU_CALL_DONE)
             return call->status;
-        if (tu_wait_a_bit(job, moved) && call->state != TU_CALL_DONE)
+        if (tu_wait_a_bit(job, moved != 0) && call->state != TU_CALL_DONE)
             tu_watch(job, call);
     }
 }

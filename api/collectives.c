@@ -93,58 +93,86 @@ static inline tutti_status check_buffers(tutti_comm *comm, const char *function,
 
 /* ---- what to run ---- */
 
-static struct tu_work barrier_work(void) {
-    return (struct tu_work){.element_bytes = 1};
+static const struct tu_checked barrier = {.work = {.element_bytes = 1},
+                                          .what = {.kind = TU_BARRIER}};
+
+/* Were these arguments those of the last such call? Then they need no checks. */
+static inline bool is_checked(const struct tu_checked *last, const struct tu_checked *now) {
+    return last->source == now->source && last->target == now->target &&
+           last->count == now->count && last->type == now->type && last->op == now->op &&
+           last->root == now->root && last->work.element_bytes;
 }
 
-static inline tutti_status bcast_work(const char *function, void *buffer, size_t count,
-                                      tutti_type type, int root, tutti_comm *comm,
-                                      struct tu_work *work) {
+static tutti_status check_bcast(tutti_comm *comm, const char *function,
+                                const struct tu_checked *arguments) {
+    struct tu_checked c = *arguments;
+    tutti_status status = check_type(comm, function, c.count, c.type, &c.work.element_bytes);
+    if (!status)
+        status = check_root(comm, function, c.root);
+    if (!status)
+        status = check_buffer(comm, function, "buffer", c.target, c.count);
+    if (status)
+        return status;
+    c.work.source = c.work.target = c.target;
+    c.work.count = c.what.count = c.count;
+    c.what.root = c.root;
+    c.what.kind = tu_kind(TU_BCAST, c.type, 0);
+    comm->checked[TU_BCAST] = c;
+    return TUTTI_OK;
+}
+
+static tutti_status check_allreduce(tutti_comm *comm, const char *function,
+                                    const struct tu_checked *arguments) {
+    struct tu_checked c = *arguments;
+    tutti_status status = check_type(comm, function, c.count, c.type, &c.work.element_bytes);
+    if (!status)
+        status = check_op(comm, function, c.type, c.op, &c.work.fold);
+    if (!status)
+        status = check_buffers(comm, function, c.source, c.target, c.count,
+                               c.count * c.work.element_bytes);
+    if (status)
+        return status;
+    c.work.source = c.source == TUTTI_IN_PLACE ? c.target : c.source;
+    c.work.target = c.target;
+    c.work.count = c.what.count = c.count;
+    c.what.kind = tu_kind(TU_ALLREDUCE, c.type, c.op);
+    comm->checked[TU_ALLREDUCE] = c;
+    return TUTTI_OK;
+}
+
+static inline tutti_status bcast_arguments(const char *function, void *buffer, size_t count,
+                                           tutti_type type, int root, tutti_comm *comm) {
+    struct tu_checked now = {.target = buffer, .count = count, .type = type, .root = root};
     tutti_status status = check_comm(comm, function);
-    if (!status)
-        status = check_type(comm, function, count, type, &work->element_bytes);
-    if (!status)
-        status = check_root(comm, function, root);
-    if (!status)
-        status = check_buffer(comm, function, "buffer", buffer, count);
-    work->source = work->target = buffer;
-    work->count = count;
-    work->fold = NULL;
-    return status;
+    if (status || is_checked(&comm->checked[TU_BCAST], &now))
+        return status;
+    return check_bcast(comm, function, &now);
 }
 
-static inline tutti_status allreduce_work(const char *function, const void *source, void *target,
-                                          size_t count, tutti_type type, tutti_op op,
-                                          tutti_comm *comm, struct tu_work *work) {
+static inline tutti_status allreduce_arguments(const char *function, const void *source,
+                                               void *target, size_t count, tutti_type type,
+                                               tutti_op op, tutti_comm *comm) {
+    struct tu_checked now = {source, target, count, type, op, .root = 0};
     tutti_status status = check_comm(comm, function);
-    if (!status)
-        status = check_type(comm, function, count, type, &work->element_bytes);
-    if (!status)
-        status = check_op(comm, function, type, op, &work->fold);
-    if (!status)
-        status = check_buffers(comm, function, source, target, count, count * work->element_bytes);
-    work->source = source == TUTTI_IN_PLACE ? target : source;
-    work->target = target;
-    work->count = count;
-    return status;
+    if (status || is_checked(&comm->checked[TU_ALLREDUCE], &now))
+        return status;
+    return check_allreduce(comm, function, &now);
 }
 
-static struct tu_description describe(enum tu_collective collective, size_t count, tutti_type type,
-                                      tutti_op op, int root) {
-    return (struct tu_description){.collective = (uint8_t)collective,
-                                   .type = (uint8_t)type,
-                                   .op = (uint8_t)op,
-                                   .root = root,
-                                   .count = count};
+/* Member by member: zeroing the whole first costs more than the rest of a small call's checks. */
+static inline void fill_in(struct tu_call *call, tutti_comm *comm,
+                           const struct tu_checked *checked) {
+    call->comm = comm;
+    call->work = checked->work;
+    call->what = checked->what;
+    call->watch = (struct tu_watch){0};
 }
-
-static const struct tu_description barrier_what = {.collective = TU_BARRIER};
 
 /* ---- blocking ---- */
 
-static inline tutti_status run(tutti_comm *comm, const struct tu_work *work,
-                               struct tu_description what) {
-    struct tu_call call = {.comm = comm, .work = *work, .what = what};
+static inline tutti_status run(tutti_comm *comm, const struct tu_checked *checked) {
+    struct tu_call call;
+    fill_in(&call, comm, checked);
     tutti_status status = tu_call_prepare(&call);
     if (status)
         return refuse(comm, status);
@@ -153,23 +181,20 @@ static inline tutti_status run(tutti_comm *comm, const struct tu_work *work,
 }
 
 tutti_status tutti_barrier(tutti_comm *comm) {
-    struct tu_work work = barrier_work();
     tutti_status status = check_comm(comm, "tutti_barrier");
-    return status ? status : run(comm, &work, barrier_what);
+    return status ? status : run(comm, &barrier);
 }
 
 tutti_status tutti_bcast(void *buffer, size_t count, tutti_type type, int root, tutti_comm *comm) {
-    struct tu_work work;
-    tutti_status status = bcast_work("tutti_bcast", buffer, count, type, root, comm, &work);
-    return status ? status : run(comm, &work, describe(TU_BCAST, count, type, 0, root));
+    tutti_status status = bcast_arguments("tutti_bcast", buffer, count, type, root, comm);
+    return status ? status : run(comm, &comm->checked[TU_BCAST]);
 }
 
 tutti_status tutti_allreduce(const void *source, void *target, size_t count, tutti_type type,
                              tutti_op op, tutti_comm *comm) {
-    struct tu_work work;
     tutti_status status =
-        allreduce_work("tutti_allreduce", source, target, count, type, op, comm, &work);
-    return status ? status : run(comm, &work, describe(TU_ALLREDUCE, count, type, op, 0));
+        allreduce_arguments("tutti_allreduce", source, target, count, type, op, comm);
+    return status ? status : run(comm, &comm->checked[TU_ALLREDUCE]);
 }
 
 /* ---- nonblocking ---- */
@@ -181,8 +206,8 @@ static tutti_status check_request(tutti_comm *comm, const char *function,
     return reject(comm, tu_fail(&comm->job->env, TUTTI_ERR_ARG, "%s: request is NULL", function));
 }
 
-static inline tutti_status start(const char *function, tutti_comm *comm, const struct tu_work *work,
-                                 struct tu_description what, tutti_request *request) {
+static inline tutti_status start(const char *function, tutti_comm *comm,
+                                 const struct tu_checked *checked, tutti_request *request) {
     struct tu_call *call = NULL;
     tutti_status status = check_request(comm, function, request);
     if (status)
@@ -190,9 +215,7 @@ static inline tutti_status start(const char *function, tutti_comm *comm, const s
     status = tu_request_new(comm->job, &call);
     if (status)
         return refuse(comm, status);
-    call->comm = comm;
-    call->work = *work;
-    call->what = what;
+    fill_in(call, comm, checked);
     status = tu_call_prepare(call);
     if (status) {
         tu_request_free(comm->job, call);
@@ -205,26 +228,19 @@ static inline tutti_status start(const char *function, tutti_comm *comm, const s
 }
 
 tutti_status tutti_ibarrier(tutti_comm *comm, tutti_request *request) {
-    struct tu_work work = barrier_work();
     tutti_status status = check_comm(comm, "tutti_ibarrier");
-    return status ? status : start("tutti_ibarrier", comm, &work, barrier_what, request);
+    return status ? status : start("tutti_ibarrier", comm, &barrier, request);
 }
 
 tutti_status tutti_ibcast(void *buffer, size_t count, tutti_type type, int root, tutti_comm *comm,
                           tutti_request *request) {
-    struct tu_work work;
-    tutti_status status = bcast_work("tutti_ibcast", buffer, count, type, root, comm, &work);
-    return status ? status
-                  : start("tutti_ibcast", comm, &work, describe(TU_BCAST, count, type, 0, root),
-                          request);
+    tutti_status status = bcast_arguments("tutti_ibcast", buffer, count, type, root, comm);
+    return status ? status : start("tutti_ibcast", comm, &comm->checked[TU_BCAST], request);
 }
 
 tutti_status tutti_iallreduce(const void *source, void *target, size_t count, tutti_type type,
                               tutti_op op, tutti_comm *comm, tutti_request *request) {
-    struct tu_work work;
     tutti_status status =
-        allreduce_work("tutti_iallreduce", source, target, count, type, op, comm, &work);
-    return status ? status
-                  : start("tutti_iallreduce", comm, &work,
-                          describe(TU_ALLREDUCE, count, type, op, 0), request);
+        allreduce_arguments("tutti_iallreduce", source, target, count, type, op, comm);
+    return status ? status : start("tutti_iallreduce", comm, &comm->checked[TU_ALLREDUCE], request);
 }

@@ -14,15 +14,22 @@
 
 /* ---- calls ----------------------------------------------------------------------------------- */
 
-/* What a call is, for records and messages. */
+/* What a call is, for records and messages. Whole words, as it is copied at once after it was filled. */
 struct tu_description {
     uint64_t count;
     int32_t root;
-    uint32_t rejected;  /* calls of this comm rejected before it (rule 18) */
-    uint8_t collective; /* enum tu_collective */
-    uint8_t type, op, unused;
+    uint32_t rejected; /* calls of this comm rejected before it (rule 18) */
+    uint32_t kind;     /* enum tu_collective, type and op, a byte each */
     uint32_t fingerprint;
 };
+
+static inline uint32_t tu_kind(enum tu_collective collective, tutti_type type, tutti_op op) {
+    return (uint32_t)collective | (uint32_t)type << 8 | (uint32_t)op << 16;
+}
+
+static inline enum tu_collective tu_kind_collective(uint32_t kind) {
+    return (enum tu_collective)(kind & 255);
+}
 
 enum tu_call_state { TU_CALL_FREE, TU_CALL_WAITING, TU_CALL_RUNNING, TU_CALL_DONE };
 
@@ -31,18 +38,21 @@ struct tu_watch {
     uint64_t since_ns, late_ns, compare_ns;
 };
 
-/* A call from its start to its local completion. Blocking calls live on the caller's stack. */
+/*
+ * A call from its start to its local completion. Blocking calls live on the caller's stack. Who makes one
+ * sets comm, work, what and watch; the other members follow with the steps of its life.
+ */
 struct tu_call {
     enum tu_call_state state;
     tutti_status status; /* once done */
     struct tutti_comm *comm;
-    struct tu_prepared *prepared;
-    struct tu_run *run; /* while it is running */
     struct tu_work work;
     struct tu_description what;
-    uint64_t number;      /* in the comm */
-    struct tu_call *next; /* waiting for a bank; or free requests */
     struct tu_watch watch;
+    struct tu_prepared *prepared;
+    struct tu_bank *bank;       /* while it is running */
+    uint64_t number;            /* in the comm */
+    struct tu_call *next;       /* waiting for a bank; or free requests */
     uint32_t generation, index; /* of a request */
 };
 
@@ -51,6 +61,18 @@ struct tu_call {
 enum { TU_COMM_MAGIC = 0x74750c03, TU_COMM_FREED = 0x74750c04 };
 
 struct tu_record;
+
+/* Arguments of a collective call that were checked, and what they mean. */
+struct tu_checked {
+    const void *source; /* as the caller gave them */
+    void *target;
+    size_t count;
+    tutti_type type;
+    tutti_op op;
+    int root;
+    struct tu_work work; /* but for the fingerprint; element_bytes 0: nothing was checked yet */
+    struct tu_description what; /* likewise, and without the number of rejected calls */
+};
 
 struct tu_bank {
     struct tu_run run;
@@ -65,6 +87,7 @@ struct tutti_comm {
     const struct tu_nodes *nodes; /* the job's, as long as all comms are of all ranks */
     struct tu_channels *channels;
     struct tu_cache cache;
+    struct tu_checked checked[TU_COLLECTIVES]; /* the last ones: codes repeat their calls */
     struct tu_bank bank[TU_MAX_BANKS];
     uint32_t banks, next_bank;    /* bank of the next call to start */
     uint32_t running;             /* banks with a call */

@@ -17,8 +17,7 @@ static uint64_t mix(uint64_t h, uint64_t value) {
 
 /* Everything that must be the same on all ranks. Two multiplications deep: it is in every call. */
 uint32_t tu_fingerprint(uint32_t before, const struct tu_description *what) {
-    uint64_t kind = (uint64_t)what->collective << 16 | (uint64_t)what->type << 8 | what->op;
-    uint64_t h = mix(kind << 32 | (uint32_t)what->root, what->count);
+    uint64_t h = mix((uint64_t)what->kind << 32 | (uint32_t)what->root, what->count);
     h = mix(h, (uint64_t)before << 32 | what->rejected);
     return (uint32_t)(h >> 32 ^ h);
 }
@@ -93,13 +92,14 @@ const char *tu_call_text(uint64_t call, const struct tu_description *what, char 
                          size_t bytes) {
     char arguments[128] = "";
     unsigned long long count = (unsigned long long)what->count;
-    const char *type = tu_type_name((tutti_type)what->type);
-    if (what->collective == TU_BCAST)
+    enum tu_collective collective = tu_kind_collective(what->kind);
+    const char *type = tu_type_name((tutti_type)(what->kind >> 8 & 255));
+    if (collective == TU_BCAST)
         snprintf(arguments, sizeof arguments, " of %llu %s from root %d", count, type, what->root);
-    if (what->collective == TU_ALLREDUCE)
+    if (collective == TU_ALLREDUCE)
         snprintf(arguments, sizeof arguments, " of %llu %s by %s", count, type,
-                 tu_op_name((tutti_op)what->op));
-    const char *name = what->collective < TU_COLLECTIVES ? collective_name[what->collective] : "?";
+                 tu_op_name((tutti_op)(what->kind >> 16)));
+    const char *name = collective < TU_COLLECTIVES ? collective_name[collective] : "?";
     int n = snprintf(text, bytes, "%s%s (call %llu", name, arguments, (unsigned long long)call);
     if (n > 0 && (size_t)n < bytes)
         snprintf(text + n, bytes - (size_t)n, what->rejected ? ", after %u rejected calls)" : ")",

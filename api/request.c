@@ -36,8 +36,8 @@ tutti_status tu_request_new(tutti_job *job, struct tu_call **made) {
         call->index = pool->used;
         pool->call[pool->used++] = call;
     }
-    uint32_t generation = call->generation + 1, index = call->index;
-    *call = (struct tu_call){.generation = generation ? generation : 1, .index = index};
+    if (++call->generation == 0)
+        call->generation = 1;
     *made = call;
     return TUTTI_OK;
 }

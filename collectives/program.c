@@ -11,6 +11,7 @@ struct maker {
     const struct tu_plan *plan;
     struct tu_partition part;
     size_t element_bytes;
+    const struct tu_series *series;
     struct tu_move *move; /* the next free ones */
     uint32_t *drop;
 };
@@ -136,6 +137,17 @@ static void find_drops(struct maker *m, const struct tu_step *step, struct tu_op
     }
 }
 
+static void add_after(struct tu_op *op, uint32_t step) {
+    if (step == TU_NO_STEP)
+        return;
+    if (step / 64 == op->index / 64) {
+        op->after |= UINT64_C(1) << step % 64;
+        return;
+    }
+    op->after_far[op->far] = step;
+    op->far = true;
+}
+
 static void make_op(struct maker *m, uint32_t bank, uint32_t i, struct tu_op *op) {
     const struct tu_step *step = &m->plan->step[i];
     bool message = step->kind != TU_REDUCE && step->kind != TU_COPY;
@@ -145,19 +157,17 @@ static void make_op(struct maker *m, uint32_t bank, uint32_t i, struct tu_op *op
         .idle = (step->kind == TU_SHARE || step->kind == TU_SIGNAL) && step->readers == 0,
         .dsts = step->dsts,
         .index = i,
-        .bit = UINT64_C(1) << i % 64,
+        .after_far = {TU_NO_STEP, TU_NO_STEP},
         .channel = step->channel,
         .use = step->use,
         .move = m->move,
         .users = step->users,
         .drop = m->drop,
     };
-    for (int a = 0; a < 2; a++) {
-        bool any = step->after[a] != TU_NO_STEP;
-        op->after_word[a] = any ? step->after[a] / 64 : 0;
-        op->after_bit[a] = any ? UINT64_C(1) << step->after[a] % 64 : 0;
-    }
+    for (int a = 0; a < 2; a++)
+        add_after(op, step->after[a]);
     if (message) {
+        op->series = &m->series[step->channel];
         op->uses = m->plan->channel[step->channel].uses;
         op->ring = m->bound->ring[bank][step->channel];
         op->bytes = range_elements(m, step->first, step->n) * m->element_bytes;
@@ -166,6 +176,8 @@ static void make_op(struct maker *m, uint32_t bank, uint32_t i, struct tu_op *op
         make_computation(m, step, op);
     }
     find_drops(m, step, op);
+    op->returns = op->drops || op->node || (op->kind == TU_WAIT && op->users == 0);
+    op->try = tu_step_choose(op);
 }
 
 /* ---- the whole ---- */
@@ -203,12 +215,17 @@ static void lay_out(const struct tu_bound *bound, const struct sizes *n, uint32_
     program->op[0] = program->memory;
     m->move = (struct tu_move *)(void *)(program->op[0] + n->ops);
     program->series = (struct tu_series *)(void *)(m->move + n->moves);
+    m->series = program->series;
     program->operand = (const void **)(void *)(program->series + n->series);
     uint64_t *words = (uint64_t *)(void *)(program->operand + n->operands);
     uint8_t **bases = (uint8_t **)(void *)(words + n->words);
     uint32_t *users = (uint32_t *)(void *)(bases + n->bases);
     m->drop = users + n->users;
     program->words = plan->steps / 64 + 1;
+    program->channels = plan->channels;
+    program->skips = plan->skips;
+    program->node_steps = bound->node_steps;
+    program->beyond = ~UINT64_C(0) << plan->steps % 64;
     for (uint32_t w = 0; w < width; w++) {
         struct tu_segment *segment = &program->segment[w];
         segment->done = words + w * program->words;
@@ -252,6 +269,7 @@ tutti_status tu_program_make(struct tu_env *env, const struct tu_bound *bound,
     program->scratch_bytes =
         tu_round_up(tu_partition_at(&m.part, plan->scratch_blocks) * element_bytes, 64);
     program->op[1] = program->op[0] + (shorter ? plan->steps : 0);
+    program->small = cut->segments == 1 && program->words == 1 && plan->skips == 0;
     if (shorter)
         make_ops(&m, bank, cut->last, program->op[1]);
     for (uint32_t i = 0; i < plan->channels; i++)

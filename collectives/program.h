@@ -8,6 +8,7 @@
 #define TU_COLLECTIVES_PROGRAM_H
 
 #include "collectives/bind.h"
+#include "collectives/step.h"
 
 enum { TU_MAX_SEGMENTS = 4 };
 
@@ -28,29 +29,6 @@ static inline uint32_t tu_base_node(const struct tu_plan *plan, uint32_t member)
     return TU_SCRATCH + 1 + plan->steps + member;
 }
 
-/* What a step does. Indices are those of the plan's steps. */
-struct tu_op {
-    uint8_t kind; /* enum tu_step_kind */
-    uint8_t node; /* 1: touches node scratch */
-    uint8_t idle; /* 1: a SHARE or SIGNAL that nobody reads */
-    uint8_t dsts;
-    uint8_t parts; /* COPY, REDUCE: 1, or 2 where the blocks wrap around */
-    uint32_t index;
-    uint32_t channel, use;      /* number of the use in a segment */
-    uint32_t uses;              /* of the channel, per segment */
-    uint32_t users;             /* WAIT: steps that name it */
-    uint32_t after_word[2];     /* where the bits of the steps stand that come before it */
-    uint64_t bit, after_bit[2]; /* 0: none */
-    union tu_ring ring;
-    size_t bytes; /* of the message */
-    /* WRITE, SHARE: the pieces, one after the other. COPY, REDUCE: for each part the destinations,
-       then the operands */
-    const struct tu_move *move;
-    const uint32_t *drop; /* WAITs that this step names, each once */
-    uint32_t moves;       /* WRITE, SHARE: all; COPY, REDUCE: of a part */
-    uint32_t drops;
-} __attribute__((aligned(128)));
-
 /* Numbers of a channel. */
 struct tu_series {
     uint32_t *next; /* the ring's: number of the next call's first use */
@@ -58,25 +36,55 @@ struct tu_series {
     uint32_t base;  /* number of segment 0's first use */
 };
 
+/* What a step does. Indices are those of the plan's steps. */
+struct tu_op {
+    tu_step_fn *try;
+    uint8_t kind; /* enum tu_step_kind */
+    uint8_t node; /* 1: touches node scratch */
+    uint8_t idle; /* 1: a SHARE or SIGNAL that nobody reads */
+    uint8_t dsts;
+    uint8_t parts; /* COPY, REDUCE: 1, or 2 where the blocks wrap around */
+    bool far;      /* some step of another word comes before it */
+    bool returns;  /* something is given back when it is done */
+    uint32_t index;
+    /* steps that come before it: bits in its own word of 64, or indices (TU_NO_STEP: none) */
+    uint64_t after;
+    uint32_t after_far[2];
+    const struct tu_series *series; /* of its channel */
+    uint32_t use, uses; /* number of the use in a segment, and uses of the channel per segment */
+    union tu_ring ring;
+    size_t bytes; /* of the message */
+    /* WRITE, SHARE: the pieces, one after the other. COPY, REDUCE: for each part the destinations,
+       then the operands */
+    const struct tu_move *move;
+    const uint32_t *drop;  /* WAITs that this step names, each once */
+    uint32_t moves, drops; /* WRITE, SHARE: moves of all; COPY, REDUCE: of a part */
+    uint32_t users;        /* WAIT: steps that name it */
+    uint32_t channel;
+} __attribute__((aligned(128)));
+
 /* One slice under way. */
 struct tu_segment {
     bool active;
     bool node_free;     /* this segment's node scratch may be used */
     uint32_t number;    /* in the call */
-    uint32_t left;      /* steps */
     uint32_t node_left; /* steps that touch node scratch */
     uint32_t skip;      /* skips before this one were given back */
     const struct tu_op *op;
-    uint64_t *done;  /* bit i: step i is done; those past the last step are set */
-    uint32_t *users; /* WAITs: steps that still need the arrival; put back when there are none */
+    uint64_t *done; /* bit i of word i / 64: step i is done; those past the last step are set */
+    /* WAITs of several users: steps that still need the arrival; put back when there are none */
+    uint32_t *users;
     uint8_t **base;
 };
 
 struct tu_program {
-    struct tu_op *op[2];      /* [plan->steps] of all slices but the last, and of the last */
-    uint32_t words;           /* of bits of steps */
-    struct tu_series *series; /* [plan->channels] */
-    const void **operand;     /* [most operands of a step] */
+    bool small;          /* one slice, one word of steps, no skips: most calls are such */
+    struct tu_op *op[2]; /* [plan->steps] of all slices but the last, and of the last */
+    uint32_t words;      /* of bits of steps */
+    uint32_t channels, skips, node_steps;       /* of the plan */
+    uint64_t beyond;                            /* bits of the last word that stand for no step */
+    struct tu_series *series;                   /* [plan->channels] */
+    const void **operand;                       /* [most operands of a step] */
     struct tu_segment segment[TU_MAX_SEGMENTS]; /* slices that may be under way together: W */
     size_t scratch_bytes;                       /* private scratch of a slice */
     void *memory;                               /* NULL: there is no program */

@@ -1,10 +1,9 @@
-/* Segments, dependencies and credits of a call under way: see run.h. The steps are in step.h. */
+/* Segments, dependencies and credits of a call under way: see run.h. The steps are in step.c. */
 #include "collectives/run.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "collectives/step.h"
 #include "runtime/env.h"
 
 void tu_run_init(struct tu_run *run, struct tu_env *env, uint32_t bank, uint32_t width) {
@@ -30,7 +29,7 @@ static tutti_status make_scratch(struct tu_run *run, size_t bytes) {
 }
 
 /* What the first call of a size needs; later ones find it there. */
-static tutti_status make_ready(struct tu_run *run) {
+static __attribute__((noinline)) tutti_status make_ready(struct tu_run *run) {
     tutti_status status = TUTTI_OK;
     if (!run->program->memory)
         status = tu_program_make(run->env, run->bound, run->cut, run->work->element_bytes,
@@ -42,40 +41,51 @@ static tutti_status make_ready(struct tu_run *run) {
 }
 
 /* The call's numbers on every channel (rule 1), whether this rank has steps on them or not. */
-static void take_numbers(struct tu_run *run) {
-    const struct tu_plan *plan = run->bound->plan;
-    struct tu_series *series = run->program->series;
-    for (uint32_t i = 0; i < plan->channels; i++) {
-        series[i].base = *series[i].next;
-        *series[i].next = series[i].base + series[i].take;
+static inline void take_numbers(struct tu_run *run) {
+    const struct tu_program *program = run->program;
+    const struct tu_series *end = program->series + program->channels;
+    for (struct tu_series *s = program->series; s < end; s++) {
+        uint32_t base = *s->next;
+        s->base = base;
+        *s->next = base + s->take;
     }
-    if (plan->node_run) {
+    if (program->node_steps) {
         struct tu_node_scratch *scratch = &run->bound->channels->scratch[run->bank];
         run->scratch_base = scratch->next;
         scratch->next += run->cut->segments;
     }
 }
 
-static void start_segment(struct tu_run *run, struct tu_segment *segment) {
-    const struct tu_program *program = run->program;
-    uint32_t steps = run->bound->plan->steps, place = run->next_place;
-    size_t at = run->next_segment * run->cut->slice * run->work->element_bytes;
-
+/* Puts slice `number`, which starts `at` bytes from the vector's start, in this place. */
+static inline void begin(const struct tu_run *run, uint32_t number, size_t at, uint32_t place) {
+    struct tu_program *program = run->program;
+    struct tu_segment *segment = &program->segment[place];
     segment->active = true;
     segment->node_free = false;
-    segment->number = run->next_segment++;
-    segment->op = program->op[run->next_segment == run->cut->segments];
-    run->next_place = place + 1 == run->width ? 0 : place + 1;
-    segment->left = steps;
-    segment->node_left = run->bound->node_steps;
+    segment->number = number;
+    segment->op = program->op[number + 1 == run->cut->segments];
+    segment->node_left = program->node_steps;
     segment->skip = 0;
     segment->base[TU_SRC] = (uint8_t *)(uintptr_t)run->work->source + at;
     segment->base[TU_DST] = (uint8_t *)run->work->target + at;
     segment->base[TU_SCRATCH] = run->scratch + place * program->scratch_bytes;
-    uint32_t last = program->words - 1;
-    for (uint32_t i = 0; i < last; i++)
-        segment->done[i] = 0;
-    segment->done[last] = ~UINT64_C(0) << steps % 64;
+    for (uint32_t i = 1; i < program->words; i++)
+        segment->done[i - 1] = 0;
+    segment->done[program->words - 1] = program->beyond;
+}
+
+static void start_segment(struct tu_run *run, uint32_t place) {
+    uint32_t number = run->next_segment++;
+    run->next_place = place + 1 == run->width ? 0 : place + 1;
+    begin(run, number, number * run->cut->slice * run->work->element_bytes, place);
+}
+
+static __attribute__((noinline)) void start_pipeline(struct tu_run *run) {
+    run->places = run->cut->segments < run->width ? run->cut->segments : run->width;
+    run->next_segment = 0;
+    for (uint32_t w = 0; w < run->places; w++)
+        run->program->segment[w].active = false;
+    start_segment(run, 0);
 }
 
 tutti_status tu_run_start(struct tu_run *run, const struct tu_bound *bound,
@@ -85,18 +95,19 @@ tutti_status tu_run_start(struct tu_run *run, const struct tu_bound *bound,
     run->cut = cut;
     run->work = work;
     run->program = program;
-    tutti_status status = make_ready(run);
-    if (status)
-        return status;
-    run->next_segment = run->next_place = 0;
+    if (!program->memory || program->scratch_bytes * run->width > run->scratch_bytes) {
+        tutti_status status = make_ready(run);
+        if (status)
+            return status;
+    }
     run->segments_done = 0;
     run->state = TU_RUN_GOING;
-    run->places = cut->segments < run->width ? cut->segments : run->width;
-    take_numbers(run);
-    start_segment(run, &program->segment[0]);
-    for (uint32_t w = 1; w < run->places; w++)
-        program->segment[w].active = false;
     run->unsettled = bound->wire && cut->slots; /* slots may be new */
+    take_numbers(run);
+    if (program->small)
+        begin(run, 0, 0, 0);
+    else
+        start_pipeline(run);
     return TUTTI_OK;
 }
 
@@ -116,7 +127,8 @@ static void settle(struct tu_run *run) {
 }
 
 /* Uses of peers' boards that nobody here reads; those far ahead of the oldest open use wait. */
-static uint32_t give_back_skips(struct tu_run *run, struct tu_segment *segment) {
+static __attribute__((noinline)) uint32_t give_back_skips(struct tu_run *run,
+                                                          struct tu_segment *segment) {
     const struct tu_plan *plan = run->bound->plan;
     uint32_t given = 0;
     while (segment->skip < plan->skips) {
@@ -133,61 +145,93 @@ static uint32_t give_back_skips(struct tu_run *run, struct tu_segment *segment) 
     return given;
 }
 
-static void release(struct tu_run *run, struct tu_segment *segment, const struct tu_op *wait) {
-    tu_run_give_back(run, wait->ring.in, tu_run_number(run, segment, wait));
+static inline void release(struct tu_run *run, const struct tu_segment *segment,
+                           const struct tu_op *wait) {
+    tu_run_give_back(run, wait->ring.in, tu_run_number(segment, wait));
 }
 
-/* Arrivals that this step was the last to name go back to their writers. */
-static void step_done(struct tu_run *run, struct tu_segment *segment, const struct tu_op *op) {
-    segment->done[op->index / 64] |= op->bit;
-    segment->left--;
+/* One user fewer of an arrival; the last one gives it back to its writer. */
+static inline void drop(struct tu_run *run, const struct tu_segment *segment,
+                        const struct tu_op *wait) {
+    if (wait->users > 1) {
+        if (--segment->users[wait->index] > 0)
+            return;
+        segment->users[wait->index] = wait->users;
+    }
+    release(run, segment, wait);
+}
+
+static __attribute__((noinline)) void give_back_all(struct tu_run *run, struct tu_segment *segment,
+                                                    const struct tu_op *op) {
     if (op->kind == TU_WAIT && op->users == 0)
         release(run, segment, op);
-    for (uint32_t d = 0; d < op->drops; d++) {
-        const struct tu_op *wait = &segment->op[op->drop[d]];
-        if (--segment->users[op->drop[d]] > 0)
-            continue;
-        segment->users[op->drop[d]] = wait->users;
-        release(run, segment, wait);
-    }
+    for (uint32_t d = 0; d < op->drops; d++)
+        drop(run, segment, &segment->op[op->drop[d]]);
     if (op->node && --segment->node_left == 0)
         tu_scratch_done(run->bound->channels, run->bank, run->scratch_base + segment->number);
 }
 
+/* What the step was the last to need. */
+static inline void give_back(struct tu_run *run, struct tu_segment *segment,
+                             const struct tu_op *op) {
+    if (op->drops == 1 && !op->node)
+        drop(run, segment, &segment->op[op->drop[0]]);
+    else if (op->returns)
+        give_back_all(run, segment, op);
+}
+
 /* ---- advance ---- */
 
-static bool ready(const struct tu_segment *segment, const struct tu_op *op) {
-    return (segment->done[op->after_word[0]] & op->after_bit[0]) == op->after_bit[0] &&
-           (segment->done[op->after_word[1]] & op->after_bit[1]) == op->after_bit[1];
+static bool is_done(const struct tu_segment *segment, uint32_t step) {
+    return step == TU_NO_STEP || segment->done[step / 64] >> step % 64 & 1;
+}
+
+/* `done`: of its own word. */
+static inline bool ready(const struct tu_segment *segment, const struct tu_op *op, uint64_t done) {
+    return !(op->after & ~done) &&
+           (!op->far || (is_done(segment, op->after_far[0]) && is_done(segment, op->after_far[1])));
 }
 
 static bool declined(const struct tu_hooks *hooks) {
     return hooks && hooks->decline && hooks->decline(hooks->context);
 }
 
-/* The steps left of one word. Dependencies point backwards, so a pass runs whole chains. */
-static inline void pass_word(struct tu_run *run, struct tu_segment *segment, uint32_t word) {
+/* The steps left of one word; returns those done. Dependencies point backwards, so a pass runs whole
+   chains. */
+static __attribute__((noinline)) uint64_t pass_word(struct tu_run *run, struct tu_segment *segment,
+                                                    uint32_t word) {
     const struct tu_hooks *hooks = run->env->hooks;
     const struct tu_op *ops = &segment->op[64 * word];
-    for (uint64_t left = ~segment->done[word]; left; left &= left - 1) {
-        const struct tu_op *op = &ops[__builtin_ctzll(left)];
-        if (!ready(segment, op) || declined(hooks))
+    uint64_t done = segment->done[word];
+    for (uint64_t left = ~done; left; left &= left - 1) {
+        uint32_t i = (uint32_t)__builtin_ctzll(left);
+        const struct tu_op *op = &ops[i];
+        if (!ready(segment, op, done) || declined(hooks))
             continue;
-        if (tu_step_try(run, segment, op))
-            step_done(run, segment, op);
-        else if (run->state == TU_RUN_FAILED)
-            return;
+        if (op->try(run, segment, op)) {
+            give_back(run, segment, op);
+            done |= UINT64_C(1) << i;
+        } else if (run->state == TU_RUN_FAILED) {
+            break;
+        }
     }
+    return done;
 }
 
-static inline uint32_t advance_segment(struct tu_run *run, struct tu_segment *segment) {
-    uint32_t moved = segment->left;
-    for (uint32_t word = 0; word < run->program->words && run->state == TU_RUN_GOING; word++)
-        pass_word(run, segment, word);
-    moved -= segment->left;
-    if (segment->skip < run->bound->plan->skips)
+/* One pass over its steps. Returns how much has moved. */
+static uint32_t advance_segment(struct tu_run *run, struct tu_segment *segment) {
+    const struct tu_program *program = run->program;
+    uint32_t moved = 0, word = 0;
+    bool all = true;
+    do {
+        uint64_t before = segment->done[word], done = pass_word(run, segment, word);
+        segment->done[word] = done;
+        moved += done != before;
+        all = all && done == UINT64_MAX;
+    } while (++word < program->words);
+    if (segment->skip < program->skips)
         moved += give_back_skips(run, segment);
-    if (segment->left == 0 && segment->skip == run->bound->plan->skips) {
+    if (all && segment->skip == program->skips) {
         segment->active = false;
         run->segments_done++;
         moved++;
@@ -196,31 +240,46 @@ static inline uint32_t advance_segment(struct tu_run *run, struct tu_segment *se
 }
 
 /* One pass over the segments under way. */
-static inline uint32_t advance_segments(struct tu_run *run) {
+static uint32_t advance_segments(struct tu_run *run) {
     uint32_t moved = 0;
     for (uint32_t w = 0; w < run->places; w++) {
         struct tu_segment *segment = &run->program->segment[w];
         if (!segment->active && w == run->next_place && run->next_segment < run->cut->segments)
-            start_segment(run, segment);
+            start_segment(run, w);
         if (segment->active)
             moved += advance_segment(run, segment);
     }
     return moved;
 }
 
-uint32_t tu_run_advance(struct tu_run *run) {
+/* Segments follow each other as far as they come. */
+static __attribute__((noinline)) uint32_t advance_pipeline(struct tu_run *run) {
     uint32_t moved, all = 0;
-    run->stuck.cell = NULL;
-    do { /* one segment alone has done all that it can in one pass */
+    do {
         moved = advance_segments(run);
         all += moved;
     } while (moved && run->cut->segments > 1 && run->state == TU_RUN_GOING &&
              run->segments_done < run->cut->segments);
+    return all; /* (one segment alone does all that it can in one pass) */
+}
+
+/* The only segment of a small program. */
+static inline uint32_t advance_small(struct tu_run *run) {
+    struct tu_segment *segment = &run->program->segment[0];
+    uint64_t before = *segment->done, done = pass_word(run, segment, 0);
+    *segment->done = done;
+    run->segments_done = done == UINT64_MAX;
+    return done != before;
+}
+
+uint32_t tu_run_advance(struct tu_run *run) {
+    run->stuck.cell = NULL;
+    uint32_t moved = run->program->small ? advance_small(run) : advance_pipeline(run);
     if (run->unsettled)
         settle(run);
     if (run->segments_done == run->cut->segments && !run->unsettled && run->state == TU_RUN_GOING)
         run->state = TU_RUN_DONE;
-    return all;
+    return moved;
 }
 
 void tu_run_abandon(struct tu_run *run) {
@@ -232,11 +291,11 @@ void tu_run_abandon(struct tu_run *run) {
 uint32_t tu_run_awaited(const struct tu_run *run, uint32_t *rank, uint32_t room) {
     const struct tu_plan *plan = run->bound->plan;
     uint32_t n = 0;
-    for (uint32_t w = 0; w < run->places; w++) {
+    for (uint32_t w = 0; w < (run->program->small ? 1 : run->places); w++) {
         const struct tu_segment *segment = &run->program->segment[w];
         for (uint32_t i = 0; segment->active && i < plan->steps; i++) {
             const struct tu_op *op = &segment->op[i];
-            if (segment->done[op->index / 64] & op->bit || !ready(segment, op) ||
+            if (is_done(segment, i) || !ready(segment, op, segment->done[i / 64]) ||
                 op->kind >= TU_REDUCE)
                 continue;
             uint32_t peer = plan->channel[op->channel].peer;

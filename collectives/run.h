@@ -73,9 +73,8 @@ uint32_t tu_run_awaited(const struct tu_run *run, uint32_t *rank, uint32_t room)
 /* ---- for the executor itself ---- */
 
 /* Number of the use of a channel by a step of this segment. */
-static inline uint32_t tu_run_number(const struct tu_run *run, const struct tu_segment *segment,
-                                     const struct tu_op *op) {
-    return run->program->series[op->channel].base + segment->number * op->uses + op->use;
+static inline uint32_t tu_run_number(const struct tu_segment *segment, const struct tu_op *op) {
+    return op->series->base + segment->number * op->uses + op->use;
 }
 
 /* Gives a use back, and tells its writer if it is time. */

@@ -66,8 +66,8 @@ struct tu_ring_in {
     uint64_t given;         /* bit i: number consumed + i was given back */
     const uint8_t *cell[2]; /* line cell of slot 0, in even and odd turns */
     uint32_t turn_shift;    /* log2 R */
-    uint32_t lag;           /* the writer is told when `published` lags so much; 0: never (a pair) */
-    struct tu_peer *peer;   /* the writer */
+    uint32_t lag;         /* the writer is told when `published` lags so much; 0: never (a pair) */
+    struct tu_peer *peer; /* the writer */
     struct tu_window *window;
     struct tu_counters *counters;
     uint64_t credit; /* offset of the credit cell in the writer's window */
@@ -143,27 +143,15 @@ static inline const uint8_t *tu_ring_cell(const struct tu_ring_in *ring, uint32_
            (size_t)tu_ring_place(number, ring->slots) * TU_LINE_STRIDE;
 }
 
-/* Has use `number`, of `bytes` bytes, arrived? *header is set to what stands in its cell now. */
-static inline bool tu_ring_arrived(const struct tu_ring_in *ring, uint32_t number, size_t bytes,
-                                   struct tu_line_header *header) {
-    const uint8_t *cell = tu_ring_cell(ring, number);
-    *header = tu_line_header(cell);
-    if (header->flag != number)
-        return false;
+/* The header of use `number` has arrived: is the rest of its `bytes` there too? */
+static inline bool tu_ring_whole(const struct tu_ring_in *ring, uint32_t number, size_t bytes) {
     return bytes > TU_LINE_PAYLOAD || /* a line that tells of it */
-           tu_line_arrived(cell, ring->peer->format, number, bytes);
+           ring->peer->format == TU_FORMAT_CACHELINE ||
+           tu_line_arrived(tu_ring_cell(ring, number), ring->peer->format, number, bytes);
 }
 
-/* Data that does not lie in the line as it was sent. */
-const uint8_t *tu_ring_other_data(const struct tu_ring_in *ring, uint32_t number, size_t bytes);
-
-/* Its data. Only after it has arrived, and until it is given back. */
-static inline const uint8_t *tu_ring_data(const struct tu_ring_in *ring, uint32_t number,
-                                          size_t bytes) {
-    if (bytes <= TU_LINE_PAYLOAD && ring->peer->format == TU_FORMAT_CACHELINE)
-        return tu_ring_cell(ring, number) + sizeof(struct tu_line_header);
-    return tu_ring_other_data(ring, number, bytes);
-}
+/* Where its data lies. Only after it has arrived, and until it is given back. */
+const uint8_t *tu_ring_data(const struct tu_ring_in *ring, uint32_t number, size_t bytes);
 
 /* Can `number` be given back, or is it too far ahead of the oldest one? (Skipped uses only.) */
 static inline bool tu_ring_near(const struct tu_ring_in *ring, uint32_t number) {

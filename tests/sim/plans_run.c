@@ -73,7 +73,7 @@ static void start(struct runner *r, uint32_t i) {
                  .count = count,
                  .element_bytes = sizeof *source,
                  .fold = plans_fold},
-        .what = {.collective = TU_ALLREDUCE, .type = TUTTI_I64, .op = TUTTI_BXOR, .count = count}};
+        .what = {.kind = tu_kind(TU_ALLREDUCE, TUTTI_I64, TUTTI_BXOR), .count = count}};
     prepared->plan = set;
     expect_ok(r, tu_cut_make(&r->job->env, set->bound, count, sizeof *source, &prepared->cut),
               "cut");

@@ -1,0 +1,201 @@
+/*
+ * What each kind of step does: moving blocks between buffers, slots and node scratch. Functions differ in
+ * what is known when a program is made: a message that fits a line, a peer whose memory is mapped, a
+ * fold in one part.
+ */
+#include "collectives/step.h"
+
+#include "collectives/copy.h"
+#include "collectives/run.h"
+
+static inline uint8_t *address(const struct tu_segment *segment, const struct tu_move *move) {
+    return segment->base[move->base] + move->offset;
+}
+
+/* ---- messages ---- */
+
+/* Packs the pieces of a WRITE or SHARE. */
+static void gather(const struct tu_segment *segment, const struct tu_op *op, uint8_t *to) {
+    for (uint32_t i = 0; i < op->moves; i++) {
+        const struct tu_move *move = &op->move[i];
+        if (move->amount)
+            tu_copy_bytes(to, address(segment, move), move->amount);
+        to += move->amount;
+    }
+}
+
+/* A transport's answer: sent, later, or the peer is gone (its loss is told elsewhere). */
+static bool sent(tutti_status status) {
+    return status == TUTTI_OK;
+}
+
+static struct tu_line_header header_of(const struct tu_run *run, uint32_t number) {
+    return (struct tu_line_header){.fingerprint = run->work->fingerprint, .flag = number};
+}
+
+/* Nobody reads it: it is given back in advance, and its slot may hold a later use by now. */
+static bool send_nothing(struct tu_run *run, struct tu_segment *segment, const struct tu_op *op) {
+    (void)run;
+    (void)segment;
+    (void)op;
+    return true;
+}
+
+/* One piece of at most a line. */
+static bool send_piece(struct tu_run *run, struct tu_segment *segment, const struct tu_op *op) {
+    struct tu_ring_out *ring = op->ring.out;
+    uint32_t number = tu_run_number(segment, op);
+    if (!tu_ring_free(ring, number))
+        return false;
+    return sent(tu_ring_line(ring, header_of(run, number), address(segment, op->move), op->bytes));
+}
+
+static bool send_line(struct tu_run *run, struct tu_segment *segment, const struct tu_op *op) {
+    uint8_t packed[TU_LINE_PAYLOAD];
+    uint32_t number = tu_run_number(segment, op);
+    if (!tu_ring_free(op->ring.out, number))
+        return false;
+    gather(segment, op, packed);
+    return sent(tu_ring_line(op->ring.out, header_of(run, number), packed, op->bytes));
+}
+
+static bool send_slot(struct tu_run *run, struct tu_segment *segment, const struct tu_op *op) {
+    struct tu_ring_out *ring = op->ring.out;
+    uint32_t number = tu_run_number(segment, op);
+    if (!tu_ring_free(ring, number) || !tu_ring_sendable(ring, number))
+        return false;
+    gather(segment, op, tu_ring_slot(ring, number));
+    return sent(tu_ring_send(ring, header_of(run, number), op->bytes));
+}
+
+static tu_step_fn *choose_send(const struct tu_op *op) {
+    if (op->idle)
+        return send_nothing;
+    if (op->bytes > TU_LINE_PAYLOAD)
+        return send_slot;
+    return op->moves == 1 && op->bytes ? send_piece : send_line;
+}
+
+/* ---- arrivals ---- */
+
+/* A header has come: is it that of the same call? */
+static inline bool fits(struct tu_run *run, const struct tu_op *op, struct tu_line_header header) {
+    if (header.fingerprint == run->work->fingerprint)
+        return true;
+    run->culprit = run->bound->plan->channel[op->channel].peer;
+    run->state = TU_RUN_FAILED;
+    return false;
+}
+
+static inline void found(struct tu_segment *segment, const struct tu_op *op, const uint8_t *data) {
+    segment->base[tu_base_arrived(op->index)] = (uint8_t *)(uintptr_t)data;
+}
+
+/* A line in mapped memory, whose payload is used where it lies. */
+static bool wait_mapped(struct tu_run *run, struct tu_segment *segment, const struct tu_op *op) {
+    uint32_t number = tu_run_number(segment, op);
+    const uint8_t *cell = tu_ring_cell(op->ring.in, number);
+    struct tu_line_header header = tu_line_header(cell);
+    if (header.flag != number) {
+        run->stuck = (struct tu_stuck){.cell = cell, .header = header};
+        return false;
+    }
+    found(segment, op, cell + sizeof header);
+    return fits(run, op, header);
+}
+
+static bool wait_any(struct tu_run *run, struct tu_segment *segment, const struct tu_op *op) {
+    const struct tu_ring_in *ring = op->ring.in;
+    uint32_t number = tu_run_number(segment, op);
+    const uint8_t *cell = tu_ring_cell(ring, number);
+    struct tu_line_header header = tu_line_header(cell);
+    if (header.flag != number || !tu_ring_whole(ring, number, op->bytes)) {
+        run->stuck = (struct tu_stuck){.cell = cell, .header = header};
+        return false;
+    }
+    if (!fits(run, op, header))
+        return false;
+    if (op->users)
+        found(segment, op, tu_ring_data(ring, number, op->bytes));
+    return true;
+}
+
+static tu_step_fn *choose_wait(const struct tu_op *op) {
+    bool mapped = op->ring.in->peer->format == TU_FORMAT_CACHELINE;
+    return mapped && op->bytes <= TU_LINE_PAYLOAD ? wait_mapped : wait_any;
+}
+
+/* ---- computing ---- */
+
+static inline void fold(const struct tu_run *run, const struct tu_segment *segment,
+                        const struct tu_op *op, const struct tu_move *move) {
+    uint8_t *out = address(segment, move);
+    uint8_t *also = op->dsts == 2 ? address(segment, move + 1) : NULL;
+    const void **operand = run->program->operand;
+    size_t elements = move->amount;
+    int n = (int)(op->moves - op->dsts);
+    move += op->dsts;
+    for (int a = 0; a < n; a++)
+        operand[a] = address(segment, move + a);
+    run->work->fold(out, also, operand, n, elements);
+}
+
+static void copy(const struct tu_segment *segment, const struct tu_move *move) {
+    uint8_t *out = address(segment, move);
+    const uint8_t *from = address(segment, move + 1);
+    if (from != out)
+        tu_copy_bytes(out, from, move->amount);
+}
+
+/* May the segment touch its node scratch? Then finds out where it lies. */
+static bool node_free(struct tu_run *run, struct tu_segment *segment) {
+    struct tu_channels *channels = run->bound->channels;
+    uint32_t number = run->scratch_base + segment->number;
+    if (segment->node_free)
+        return true;
+    if (!tu_scratch_free(channels, run->bank, number))
+        return false;
+    for (uint32_t m = 0; m < channels->members; m++)
+        segment->base[tu_base_node(run->bound->plan, m)] =
+            tu_scratch_at(channels, run->bank, number, m);
+    segment->node_free = true;
+    return true;
+}
+
+static bool compute(struct tu_run *run, struct tu_segment *segment, const struct tu_op *op) {
+    const struct tu_move *move = op->move;
+    if (op->node && !node_free(run, segment))
+        return false;
+    for (uint32_t part = 0; part < op->parts; part++, move += op->moves) {
+        if (move->amount == 0)
+            continue;
+        if (op->kind == TU_COPY)
+            copy(segment, move);
+        else
+            fold(run, segment, op, move);
+    }
+    return true;
+}
+
+/* A fold in one part, without node scratch. */
+static bool compute_fold(struct tu_run *run, struct tu_segment *segment, const struct tu_op *op) {
+    fold(run, segment, op, op->move);
+    return true;
+}
+
+static tu_step_fn *choose_compute(const struct tu_op *op) {
+    bool simple = op->kind == TU_REDUCE && !op->node && op->parts == 1 && op->move->amount;
+    return simple ? compute_fold : compute;
+}
+
+tu_step_fn *tu_step_choose(const struct tu_op *op) {
+    switch (op->kind) {
+    case TU_WAIT:
+        return choose_wait(op);
+    case TU_REDUCE:
+    case TU_COPY:
+        return choose_compute(op);
+    default:
+        return choose_send(op);
+    }
+}

@@ -160,13 +160,13 @@ static size_t least(size_t a, size_t b) {
     return a < b ? a : b;
 }
 
-/* Are `n` blocks of the slice more than a line? */
-static bool beyond_line(const struct tu_plan *plan, uint32_t n, size_t slice,
-                        size_t element_bytes) {
+/* Are `n` blocks of the slice more than a cell carries? */
+static bool beyond_cell(const struct tu_plan *plan, uint32_t n, size_t slice, size_t element_bytes,
+                        size_t payload) {
     if (n == 0)
         return false;
     size_t block = plan->replicate ? slice : slice / plan->blocks + (slice % plan->blocks != 0);
-    return n * block * element_bytes > TU_LINE_PAYLOAD;
+    return n * block * element_bytes > payload;
 }
 
 tutti_status tu_cut_make(struct tu_env *env, const struct tu_bound *bound, size_t count,
@@ -190,8 +190,9 @@ tutti_status tu_cut_make(struct tu_env *env, const struct tu_bound *bound, size_
     cut->segments = (uint32_t)segments;
     cut->slice = segments == 1 ? count : count / segments + (count % segments != 0);
     cut->last = count - (segments - 1) * cut->slice;
-    cut->slots = beyond_line(plan, plan->message_blocks, cut->slice, element_bytes);
-    cut->share = beyond_line(plan, plan->share_blocks, cut->slice, element_bytes);
+    cut->slots =
+        beyond_cell(plan, plan->message_blocks, cut->slice, element_bytes, TU_LINE_PAYLOAD);
+    cut->share = beyond_cell(plan, plan->share_blocks, cut->slice, element_bytes, TU_BOARD_PAYLOAD);
     return TUTTI_OK;
 }
 

@@ -34,7 +34,7 @@ struct tu_bound {
 struct tu_cut {
     size_t slice, last;
     uint32_t segments;
-    bool slots, share; /* some message on an edge or board is larger than a line */
+    bool slots, share; /* some message on an edge or board is larger than a cell carries */
 };
 
 /*

@@ -41,22 +41,38 @@ static bool send_nothing(struct tu_run *run, struct tu_segment *segment, const s
     return true;
 }
 
-/* One piece of at most a line. */
+/* One piece, into mapped memory. */
 static bool send_piece(struct tu_run *run, struct tu_segment *segment, const struct tu_op *op) {
     struct tu_ring_out *ring = op->ring.out;
     uint32_t number = tu_run_number(segment, op);
     if (!tu_ring_free(ring, number))
         return false;
-    return sent(tu_ring_line(ring, header_of(run, number), address(segment, op->move), op->bytes));
+    uint8_t *cell = tu_ring_out_cell(ring, number);
+    tu_board_copy(tu_line_payload(cell), address(segment, op->move), op->bytes);
+    tu_ring_publish(ring, cell, header_of(run, number), op->bytes);
+    return true;
 }
 
+/* Any number of pieces, into mapped memory. */
+static bool send_mapped(struct tu_run *run, struct tu_segment *segment, const struct tu_op *op) {
+    struct tu_ring_out *ring = op->ring.out;
+    uint32_t number = tu_run_number(segment, op);
+    if (!tu_ring_free(ring, number))
+        return false;
+    uint8_t *cell = tu_ring_out_cell(ring, number);
+    gather(segment, op, tu_line_payload(cell));
+    tu_ring_publish(ring, cell, header_of(run, number), op->bytes);
+    return true;
+}
+
+/* Over a wire. */
 static bool send_line(struct tu_run *run, struct tu_segment *segment, const struct tu_op *op) {
     uint8_t packed[TU_LINE_PAYLOAD];
     uint32_t number = tu_run_number(segment, op);
     if (!tu_ring_free(op->ring.out, number))
         return false;
     gather(segment, op, packed);
-    return sent(tu_ring_line(op->ring.out, header_of(run, number), packed, op->bytes));
+    return sent(tu_ring_wire_line(op->ring.out, header_of(run, number), packed, op->bytes));
 }
 
 static bool send_slot(struct tu_run *run, struct tu_segment *segment, const struct tu_op *op) {
@@ -71,9 +87,11 @@ static bool send_slot(struct tu_run *run, struct tu_segment *segment, const stru
 static tu_step_fn *choose_send(const struct tu_op *op) {
     if (op->idle)
         return send_nothing;
-    if (op->bytes > TU_LINE_PAYLOAD)
+    if (op->bytes > op->ring.out->payload)
         return send_slot;
-    return op->moves == 1 && op->bytes ? send_piece : send_line;
+    if (!op->ring.out->cell[0])
+        return send_line;
+    return op->moves == 1 ? send_piece : send_mapped;
 }
 
 /* ---- arrivals ---- */
@@ -122,7 +140,7 @@ static bool wait_any(struct tu_run *run, struct tu_segment *segment, const struc
 
 static tu_step_fn *choose_wait(const struct tu_op *op) {
     bool mapped = op->ring.in->peer->format == TU_FORMAT_CACHELINE;
-    return mapped && op->bytes <= TU_LINE_PAYLOAD ? wait_mapped : wait_any;
+    return mapped && op->bytes <= op->ring.in->payload ? wait_mapped : wait_any;
 }
 
 /* ---- computing ---- */

@@ -29,6 +29,7 @@ _Static_assert(offsetof(struct tu_line_header, flag) == offsetof(struct tu_line_
                "one flag");
 _Static_assert(TU_LINE_WORDS * sizeof(struct tu_line_word) <= TU_LINE_STRIDE, "words fit the cell");
 _Static_assert(sizeof(struct tu_line_header) + TU_LINE_PAYLOAD == 64, "one line of the cache");
+_Static_assert(sizeof(struct tu_line_header) + TU_BOARD_PAYLOAD == TU_BOARD_STRIDE, "whole lines");
 _Static_assert(sizeof(_Atomic uint64_t) == sizeof(uint64_t), "words are plain memory to devices");
 
 /* Words of a message of TU_FORMAT_WORDS, the header included. */
@@ -102,6 +103,18 @@ static inline void tu_line_copy(void *to, const void *from, size_t bytes) {
     }
 }
 
+/* The same for the longer cells of boards: by vectors, the last of which overlaps. */
+static inline void tu_board_copy(void *to, const void *from, size_t bytes) {
+    if (bytes <= TU_LINE_PAYLOAD) {
+        tu_line_copy(to, from, bytes);
+        return;
+    }
+    size_t last = bytes - 32;
+    for (size_t at = 0; at < last; at += 32)
+        memcpy((char *)to + at, (const char *)from + at, 32);
+    memcpy((char *)to + last, (const char *)from + last, 32);
+}
+
 /* Copies the payload of a cell that has arrived. */
 static inline void tu_line_read(const void *cell, enum tu_line_format format, void *payload,
                                 size_t bytes) {
@@ -137,15 +150,25 @@ static inline size_t tu_line_fill_words(uint64_t words[TU_LINE_WORDS], struct tu
     return tu_line_words(bytes) * sizeof(struct tu_line_word);
 }
 
+/* Where the payload of TU_FORMAT_CACHELINE lies in a cell. */
+static inline void *tu_line_payload(void *cell) {
+    return (char *)cell + sizeof(struct tu_line_header);
+}
+
+/* Stores the header, behind which the payload lies already. Release: pairs with tu_line_header(). */
+static inline void tu_line_publish(void *cell, struct tu_line_header header) {
+    uint64_t value;
+
+    memcpy(&value, &header, sizeof value);
+    atomic_store_explicit((_Atomic uint64_t *)cell, value, memory_order_release);
+}
+
 /* Stores a message of TU_FORMAT_CACHELINE in shared memory: payload first, then the header. */
 static inline void tu_line_store_cacheline(void *cell, struct tu_line_header header,
                                            const void *payload, size_t bytes) {
-    uint64_t value;
-
     assert(bytes <= TU_LINE_PAYLOAD);
-    tu_line_copy((char *)cell + sizeof header, payload, bytes);
-    memcpy(&value, &header, sizeof value);
-    atomic_store_explicit((_Atomic uint64_t *)cell, value, memory_order_release);
+    tu_line_copy(tu_line_payload(cell), payload, bytes);
+    tu_line_publish(cell, header);
 }
 
 #endif

@@ -88,9 +88,9 @@ tutti_status tu_ring_out_slots(struct tu_ring_out *ring, size_t bytes) {
 const uint8_t *tu_ring_data(const struct tu_ring_in *ring, uint32_t number, size_t bytes) {
     const uint8_t *cell = tu_ring_cell(ring, number);
     uint32_t slot = tu_ring_place(number, ring->slots);
-    if (bytes <= TU_LINE_PAYLOAD && ring->peer->format == TU_FORMAT_CACHELINE)
+    if (bytes <= ring->payload && ring->peer->format == TU_FORMAT_CACHELINE)
         return cell + sizeof(struct tu_line_header);
-    if (bytes <= TU_LINE_PAYLOAD) {
+    if (bytes <= ring->payload) {
         uint8_t *to = ring->unpacked + (size_t)slot * TU_LINE_PAYLOAD;
         tu_line_read(cell, ring->peer->format, to, bytes);
         return to;

@@ -2,7 +2,7 @@
  * A ring: one bank of an edge or board, seen from its writer (tu_ring_out) or a reader (tu_ring_in).
  *
  * Uses are numbered without end, and never start anew. Use n lies in slot n mod R: in the slot's line
- * cell if it has at most TU_LINE_PAYLOAD bytes; else its data lies in the slot proper and the cell only
+ * cell if it is no larger than its payload; else its data lies in the slot proper and the cell only
  * says that it has arrived. Both ends know the size, so nothing in the cell has to tell.
  *
  *   to a mapped reader      data is copied into the writer's own slot; the line carries the slot's
@@ -46,6 +46,7 @@ struct tu_ring_out {
     const uint8_t *credit;
     uint8_t *cell[2];              /* mapped: line cell of slot 0, in even and odd turns */
     uint32_t turn_shift;           /* log2 R */
+    uint32_t stride, payload;      /* of a cell, and the most that it carries */
     const struct tu_ring_in *twin; /* pair: the other's ring, which stands in for credits */
     struct tu_peer *peer;          /* the reader (edges) */
     struct tu_window *window;      /* own */
@@ -63,9 +64,10 @@ struct tu_ring_in {
     uint32_t consumed;  /* all lower numbers were given back */
     uint32_t published; /* what the writer was told of that */
     uint32_t slots;
-    uint64_t given;         /* bit i: number consumed + i was given back */
-    const uint8_t *cell[2]; /* line cell of slot 0, in even and odd turns */
-    uint32_t turn_shift;    /* log2 R */
+    uint64_t given;           /* bit i: number consumed + i was given back */
+    const uint8_t *cell[2];   /* line cell of slot 0, in even and odd turns */
+    uint32_t turn_shift;      /* log2 R */
+    uint32_t stride, payload; /* of a cell, and the most that it carries */
     uint32_t lag;         /* the writer is told when `published` lags so much; 0: never (a pair) */
     struct tu_peer *peer; /* the writer */
     struct tu_window *window;
@@ -106,22 +108,19 @@ static inline bool tu_ring_free(struct tu_ring_out *ring, uint32_t number) {
 /* Mapped: the line cell of a use. */
 static inline uint8_t *tu_ring_out_cell(const struct tu_ring_out *ring, uint32_t number) {
     return ring->cell[number >> ring->turn_shift & 1] +
-           (size_t)tu_ring_place(number, ring->slots) * TU_LINE_STRIDE;
+           (size_t)tu_ring_place(number, ring->slots) * ring->stride;
 }
 
-/* Over a wire. */
+/* A line over a wire; the payload may be reused on return. TU_AGAIN: nothing happened. */
 tutti_status tu_ring_wire_line(struct tu_ring_out *ring, struct tu_line_header header,
                                const void *payload, size_t bytes);
 
-/* A line; the payload may be reused on return. TU_AGAIN: nothing happened. */
-static inline tutti_status tu_ring_line(struct tu_ring_out *ring, struct tu_line_header header,
-                                        const void *payload, size_t bytes) {
-    if (!ring->cell[0])
-        return tu_ring_wire_line(ring, header, payload, bytes);
-    tu_line_store_cacheline(tu_ring_out_cell(ring, header.flag), header, payload, bytes);
+/* Mapped: sends what lies in the use's cell. */
+static inline void tu_ring_publish(struct tu_ring_out *ring, uint8_t *cell,
+                                   struct tu_line_header header, size_t bytes) {
+    tu_line_publish(cell, header);
     ring->counters->lines++;
     ring->counters->bytes += bytes;
-    return TUTTI_OK;
 }
 
 /* Where to put the data of a larger use; its slots must be there (tu_ring_out_slots). */
@@ -140,12 +139,12 @@ tutti_status tu_ring_out_slots(struct tu_ring_out *ring, size_t bytes);
 
 static inline const uint8_t *tu_ring_cell(const struct tu_ring_in *ring, uint32_t number) {
     return ring->cell[number >> ring->turn_shift & 1] +
-           (size_t)tu_ring_place(number, ring->slots) * TU_LINE_STRIDE;
+           (size_t)tu_ring_place(number, ring->slots) * ring->stride;
 }
 
 /* The header of use `number` has arrived: is the rest of its `bytes` there too? */
 static inline bool tu_ring_whole(const struct tu_ring_in *ring, uint32_t number, size_t bytes) {
-    return bytes > TU_LINE_PAYLOAD || /* a line that tells of it */
+    return bytes > ring->payload || /* a line that tells of it */
            ring->peer->format == TU_FORMAT_CACHELINE ||
            tu_line_arrived(tu_ring_cell(ring, number), ring->peer->format, number, bytes);
 }

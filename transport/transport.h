@@ -38,6 +38,8 @@ struct tu_transport;
  */
 enum tu_line_format { TU_FORMAT_CACHELINE, TU_FORMAT_WORDS };
 enum { TU_LINE_PAYLOAD = 56, TU_LINE_STRIDE = 128 };
+/* Cells of boards, which lie in shared memory, are longer: one header, and payload in up to 10 lines. */
+enum { TU_BOARD_PAYLOAD = 632, TU_BOARD_STRIDE = 640 };
 
 struct tu_line_header {
     uint32_t fingerprint;

@@ -26,8 +26,8 @@ static size_t job_bytes(void) {
 }
 
 static size_t comm_bytes(const struct letters *l) {
-    size_t pair = l->m > 1 ? l->d * (l->r + 1) : 0;
-    return 128 * (6 + l->d * ((l->p + 1) * (l->r + 2) + l->m - 1) + pair);
+    size_t pair = l->m > 1 ? l->d * (5 * l->r + 1) : 0;
+    return 128 * (6 + l->d * ((l->p + 1) * (l->r + 2) + 4 * l->r + l->m - 1) + pair);
 }
 
 /* Slots of one direction of an edge. */
@@ -83,12 +83,12 @@ static void expect_layout(const struct tu_window_shape *shape, uint32_t comm) {
     size_t credit = start + 128 * (6 + d), announce = credit + 128 * p * d;
     size_t board_credit = announce + 128 * p * d, pair_slot = board_credit + 128 * d * m;
     size_t line = pair_slot + (m > 1 ? 128 * d : 0), board = line + 128 * p * d * r;
-    size_t pair = board + 128 * d * r;
+    size_t pair = board + 640 * d * r;
     cr_assert_eq(tu_window_board_credit(shape, comm, bank, shape->members - 1),
                  board_credit + 128 * (d * m - 1));
-    cr_assert_eq(tu_window_board(shape, comm, bank), board + 128 * (d - 1) * r);
+    cr_assert_eq(tu_window_board(shape, comm, bank), board + 640 * (d - 1) * r);
     cr_assert_eq(tu_window_pair(shape, comm, 0), pair);
-    cr_assert_eq(pair + (m > 1 ? 128 * d * r : 0), start + block);
+    cr_assert_eq(pair + (m > 1 ? 640 * d * r : 0), start + block);
     if (m > 1)
         cr_assert_eq(tu_window_pair_slot(shape, comm, bank), pair_slot + 128 * (d - 1));
     if (p == 0)
@@ -127,13 +127,13 @@ Test(window, examples, .timeout = 10) {
     cr_assert_eq(one.members, 8);
     cr_assert_eq(one.window_bytes, 33554432);
     cr_assert_eq(one.job_bytes, 4096);
-    cr_assert_eq(one.comm_bytes, 13056);
+    cr_assert_eq(one.comm_bytes, 21248);
     cr_assert_eq(one.edge_bytes, 5 * 270336);
     cr_assert_eq(one.board_bytes, 1056768);
     cr_assert_eq(one.scratch_bytes, 1048576);
     cr_assert_eq(many.peers, 19);
     cr_assert_eq(many.members, 8);
-    cr_assert_eq(many.comm_bytes, 34560);
+    cr_assert_eq(many.comm_bytes, 42752);
     cr_assert_eq(many.edge_bytes, 35 * 270336);
     cr_assert_eq(many.board_bytes, 1056768);
     cr_assert_eq(many.scratch_bytes, 1048576);
@@ -226,13 +226,14 @@ static bool takes_scratch(tutti_job *job, size_t count) {
     return name && (strcmp(name, "two_phase") == 0 || strcmp(name, "accumulate") == 0);
 }
 
-/* What is chosen for more than 56 bytes on one node uses the board; for large ones some use node
+/* What is chosen for more than 632 bytes on one node uses the slots of the board; for large ones some use node
    scratch too. Two ranks have two boards: broadcasts do not use that of the pair. */
 static int chosen_calls(tutti_job *job, const struct letters *l, size_t *used) {
     bool alone = l->m == 1;
     size_t scratch = !alone && takes_scratch(job, 1 << 15) ? scratch_bytes(l) : 0;
     size_t board = l->m == 2 ? board_bytes(l) : 0;
-    return allreduce(job, 8) || grows(job, "64 bytes reduced", alone ? 0 : board_bytes(l), used) ||
+    return allreduce(job, 79) || grows(job, "632 bytes reduced", 0, used) || allreduce(job, 80) ||
+           grows(job, "640 bytes reduced", alone ? 0 : board_bytes(l), used) ||
            allreduce(job, 512) || grows(job, "4 KiB reduced", 0, used) || allreduce(job, 1 << 15) ||
            grows(job, "256 KiB reduced", scratch, used) || broadcast(job, 512) ||
            grows(job, "4 KiB sent", board, used) || broadcast(job, 512) ||

@@ -5,8 +5,8 @@
 #include <stdio.h>
 
 static const char *const thing_name[COVER_THINGS] = {
-    "boards",     "node scratch", "edges in a node", "wire edges",
-    "wire slots", "board slots",  "segments",
+    "boards",     "pairs",      "node scratch", "edges in a node",
+    "wire edges", "wire slots", "board slots",  "segments",
 };
 static const char *const knob_name[COVER_KNOBS] = {"R", "D", "S", "W"};
 static const uint32_t knob_most[COVER_KNOBS] = {16, 4, 4, 4};
@@ -40,6 +40,12 @@ static bool has_boards(const struct tu_plan *plan) {
     return false;
 }
 
+static bool is_forced(const tutti_comm *comm, tutti_call call) {
+    const struct tu_config *config = &comm->job->env.config;
+    const char *const word[] = {config->barrier, config->bcast, config->allreduce};
+    return word[call][0] != 0;
+}
+
 void coverage_of_call(struct coverage *coverage, const tutti_comm *comm, tutti_call call) {
     static const enum tu_collective collective[] = {TU_BARRIER, TU_BCAST, TU_ALLREDUCE};
     const struct tu_prepared *prepared = comm->cache.prepared;
@@ -52,6 +58,7 @@ void coverage_of_call(struct coverage *coverage, const tutti_comm *comm, tutti_c
     bool wire = has_edges(bound, false), boards = has_boards(bound->plan);
     bool met[COVER_THINGS] = {
         [COVER_BOARDS] = boards,
+        [COVER_PAIRS] = bound->pair,
         [COVER_NODE_SCRATCH] = bound->plan->node_run > 0,
         [COVER_MAPPED_EDGES] = has_edges(bound, true),
         [COVER_WIRE_EDGES] = wire,
@@ -60,6 +67,7 @@ void coverage_of_call(struct coverage *coverage, const tutti_comm *comm, tutti_c
         [COVER_SEGMENTS] = prepared->cut.segments > 1,
     };
     coverage->algorithm[place_of(prepared->plan->algorithm)]++;
+    coverage->forced[place_of(prepared->plan->algorithm)] += is_forced(comm, call);
     for (uint32_t i = 0; i < COVER_THINGS; i++)
         coverage->thing[i] += met[i];
 }
@@ -75,9 +83,10 @@ void coverage_print(const struct coverage *c) {
     uint32_t n, large = 0;
     const struct tu_algorithm *all = tu_algorithms(&n);
 
-    fprintf(stderr, "calls:");
+    fprintf(stderr, "calls (of them with an algorithm forced):");
     for (uint32_t i = 0; i < n; i++)
-        fprintf(stderr, " %s %s %u,", collective[all[i].collective], all[i].name, c->algorithm[i]);
+        fprintf(stderr, " %s %s %u (%u),", collective[all[i].collective], all[i].name,
+                c->algorithm[i], c->forced[i]);
     for (uint32_t i = 0; i < COVER_THINGS; i++)
         fprintf(stderr, "%s %s %u", i ? "," : "\n  of them with", thing_name[i], c->thing[i]);
     fprintf(stderr, "\nworlds:");
@@ -103,8 +112,10 @@ bool coverage_is_whole(const struct coverage *c, uint32_t least) {
     const struct tu_algorithm *all = tu_algorithms(&n);
     bool whole = true;
 
-    for (uint32_t i = 0; i < n; i++)
+    for (uint32_t i = 0; i < n; i++) {
         whole = enough(c->algorithm[i], least, all[i].name, i) && whole;
+        whole = enough(c->forced[i], least, "forced", i) && whole;
+    }
     for (uint32_t i = 0; i < COVER_THINGS; i++)
         whole = enough(c->thing[i], least, thing_name[i], i) && whole;
     for (uint32_t k = 0; k < COVER_KNOBS; k++)

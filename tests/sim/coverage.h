@@ -6,6 +6,7 @@
 
 enum coverage_thing {
     COVER_BOARDS,
+    COVER_PAIRS, /* boards that change hands */
     COVER_NODE_SCRATCH,
     COVER_MAPPED_EDGES, /* between ranks of a node */
     COVER_WIRE_EDGES,
@@ -21,6 +22,7 @@ enum { COVERAGE_ALGORITHMS = 32, COVERAGE_VALUES = 17 };
 
 struct coverage {
     uint32_t algorithm[COVERAGE_ALGORITHMS];       /* calls, by place in the table */
+    uint32_t forced[COVERAGE_ALGORITHMS];          /* those where a knob names it */
     uint32_t thing[COVER_THINGS];                  /* calls */
     uint32_t knob[COVER_KNOBS][COVERAGE_VALUES];   /* worlds, by value */
     uint32_t ranks[65];                            /* worlds, by ranks */

@@ -33,6 +33,13 @@ static size_t draw_count(uint64_t *random, uint32_t ranks, size_t most) {
     return count < most ? count : most;
 }
 
+void program_draw_values(struct value_kind *values, uint64_t *random) {
+    values->seed = sim_random(random);
+    values->type = (tutti_type)sim_below(random, 4);
+    values->op = (tutti_op)sim_below(random, values->type >= TUTTI_F32 ? 4 : 10);
+    values->rough = sim_below(random, 2);
+}
+
 static void draw_call(struct program *program, uint64_t *random, struct op *op, size_t bytes) {
     uint32_t which = sim_below(random, 8);
 
@@ -40,10 +47,7 @@ static void draw_call(struct program *program, uint64_t *random, struct op *op, 
     op->call = which == 0  ? TUTTI_CALL_BARRIER
                : which < 4 ? TUTTI_CALL_BCAST
                            : TUTTI_CALL_ALLREDUCE;
-    op->values.seed = sim_random(random);
-    op->values.type = (tutti_type)sim_below(random, 4);
-    op->values.op = (tutti_op)sim_below(random, op->values.type >= TUTTI_F32 ? 4 : 10);
-    op->values.rough = sim_below(random, 2);
+    program_draw_values(&op->values, random);
     op->count = draw_count(random, program->ranks, bytes / tutti_type_size(op->values.type));
     op->root = (int)sim_below(random, program->ranks);
 }

@@ -44,8 +44,10 @@ struct program {
     uint64_t seed;
     uint32_t ranks, ops;
     struct op op[PROGRAM_OPS];
-    uint32_t naps;             /* of 1024 times: a rank sleeps */
-    uint64_t nap_ns;           /* at most */
+    uint32_t naps;   /* of 1024 times: a rank sleeps */
+    uint64_t nap_ns; /* at most */
+    bool one_naps;   /* only `napper` does */
+    uint32_t napper;
     struct coverage *coverage; /* what rank 0's calls use is counted here; NULL: not */
 
     /* Programs that go wrong: calls may fail, and the first failure of each rank is kept. */
@@ -64,6 +66,9 @@ struct program_limits {
 
 void program_make(struct program *program, uint64_t seed, uint32_t ranks,
                   const struct program_limits *limits);
+/* The values of a call: any type with an operation that it has. */
+void program_draw_values(struct value_kind *values, uint64_t *random);
+
 void program_free(struct program *program);
 
 /* Runs it on a rank: from init to finalize. */

@@ -40,6 +40,8 @@ static struct coverage *coverage_of(struct runner *r) {
 }
 
 static void nap(struct runner *r) {
+    if (r->program->one_naps && r->rank->rank != r->program->napper)
+        return;
     if (!sim_chance(&r->rank->random, r->program->naps))
         return;
     coverage_of(r)->naps++;

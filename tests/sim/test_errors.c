@@ -110,7 +110,7 @@ static void prepare_cut(struct run *run, uint64_t seed) {
     for (uint32_t r = 0; one_node && r < world->ranks; r++) /* it shall have an effect */
         world->label[r] = r;
     if (one_node)
-        world->config.allreduce[0] = 0;
+        world_let_choose(world);
     world->config.window_bytes = world_window(world, PROGRAM_COMMS + 1);
     run->rank = sim_below(&run->random, world->ranks);
     run->at = sim_below(&run->random, run->program.ops);

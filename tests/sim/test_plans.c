@@ -56,7 +56,7 @@ static void draw_world(struct world *world, const struct sets *sets, uint64_t se
     world->ranks = world->settings.ranks = set->ranks;
     for (uint32_t r = 0; r < set->ranks; r++)
         world->label[r] = set->label[r];
-    world->config.allreduce[0] = 0;
+    world_let_choose(world);
     world->config.ring_slots = (int)slots;
     world->config.eager_bytes = world->config.share_bytes = 4096;
     world->config.window_bytes = world_window(world, 1);

@@ -84,6 +84,29 @@ static void draw_knobs(struct world *world, uint64_t *random) {
     draw_algorithm(world, random);
 }
 
+/* Broadcast and barrier, half of the time. A stream of their own, so that all else stays as it was. */
+static void draw_others(struct world *world, uint64_t seed) {
+    uint64_t random = sim_stream(seed, 7);
+    uint32_t n;
+    const struct tu_algorithm *all = tu_algorithms(&n);
+
+    for (uint32_t tries = 2 * n; tries > 0; tries--) {
+        const struct tu_algorithm *one = &all[sim_below(&random, n)];
+        bool barrier = one->collective == TU_BARRIER;
+        char *word = barrier ? world->config.barrier : world->config.bcast;
+        if (one->collective != TU_ALLREDUCE && !word[0] && suits(world, one))
+            snprintf(word, sizeof world->config.bcast, "%s", one->name);
+    }
+    if (sim_below(&random, 2))
+        world->config.barrier[0] = 0;
+    if (sim_below(&random, 2))
+        world->config.bcast[0] = 0;
+}
+
+void world_let_choose(struct world *world) {
+    world->config.allreduce[0] = world->config.bcast[0] = world->config.barrier[0] = 0;
+}
+
 static size_t whole_pages(size_t bytes) {
     return (bytes + 4095) / 4096 * 4096;
 }
@@ -157,6 +180,7 @@ void world_make(struct world *world, uint64_t seed, uint32_t comms) {
     world->ranks = draw_ranks(&random);
     draw_labels(world, &random);
     draw_knobs(world, &random);
+    draw_others(world, seed);
     world->config.window_bytes = world_window(world, comms);
     world->settings.seed = seed;
     world->settings.ranks = world->ranks;
@@ -166,14 +190,20 @@ void world_make(struct world *world, uint64_t seed, uint32_t comms) {
     world->settings.first_number = draw_first_number(&random);
 }
 
+static const char *word_text(const char *word) {
+    return word[0] ? word : "chosen";
+}
+
 const char *world_text(const struct world *world, char *text, size_t bytes) {
     const struct tu_config *config = &world->config;
     size_t at = 0;
 
     for (uint32_t r = 0; r < world->ranks && at < bytes / 2; r++)
         at += (size_t)snprintf(text + at, bytes - at, "%s%u", r ? " " : "nodes ", world->label[r]);
-    snprintf(text + at, bytes - at, "; R %d D %d S %d W %d, allreduce %s, numbers from %u",
+    snprintf(text + at, bytes - at,
+             "; R %d D %d S %d W %d, allreduce %s, bcast %s, barrier %s, numbers from %u",
              config->ring_slots, config->banks, config->scratch_slots, config->segments,
-             config->allreduce[0] ? config->allreduce : "chosen", world->settings.first_number);
+             word_text(config->allreduce), word_text(config->bcast), word_text(config->barrier),
+             world->settings.first_number);
     return text;
 }

@@ -14,10 +14,13 @@ struct world {
 /* `comms`: most communicators at a time. */
 void world_make(struct world *world, uint64_t seed, uint32_t comms);
 
+/* Forces no algorithm: for worlds whose nodes are changed after they were drawn. */
+void world_let_choose(struct world *world);
+
 /* Window that this many communicators need, for the nodes and knobs of this world. */
 size_t world_window(const struct world *world, uint32_t comms);
 
-/* One line: "5 ranks (0 0 1 1 2) R 2 D 1 S 4 W 2 allreduce two_level" */
+/* One line: "5 ranks (0 0 1 1 2) R 2 D 1 S 4 W 2, allreduce two_level, ..." */
 const char *world_text(const struct world *world, char *text, size_t bytes);
 
 #endif

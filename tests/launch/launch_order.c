@@ -4,12 +4,6 @@
  */
 #include "launched.h"
 
-/* The same sequence on every rank. */
-static unsigned next(unsigned *state) {
-    *state = *state * 1664525u + 1013904223u;
-    return *state >> 8;
-}
-
 static double sum_of_ranks(const struct ranks *ranks) {
     return ranks->size * (ranks->size - 1) / 2.0;
 }
@@ -128,11 +122,7 @@ static void comms(struct ranks *ranks) {
 static void again(struct ranks *ranks) {
     for (int i = 0; i < 3; i++) {
         allreduce_once(ranks, ranks->world, 100, i);
-        SUCCEED(tutti_finalize(ranks->job));
-        ranks->job = NULL;
-        SUCCEED(tutti_init(NULL, &ranks->job));
-        ranks->world = tutti_world(ranks->job);
-        REQUIRE(tutti_rank(ranks->world) == ranks->rank, "another rank after init");
+        rejoin(ranks);
     }
 }
 

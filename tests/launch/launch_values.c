@@ -2,6 +2,10 @@
  * Values: every type and operation, counts from 0 to over a million, in place and not, against values
  * that each rank can compute by itself; and the same bits on all ranks.
  */
+#define _GNU_SOURCE /* setenv, clock_gettime */
+#include <time.h>
+
+#include "api/job.h"
 #include "launched.h"
 
 static const char *const type_name[] = {"i32", "i64", "f32", "f64"};
@@ -179,10 +183,177 @@ static void bcast_large(struct ranks *ranks) {
     broadcasts(ranks, count, 1);
 }
 
+/* ---- every algorithm that these ranks can run, by its word ---- */
+
+enum { EDGE = 64, GUARD = 0x5a };
+
+/* Buffers that start anywhere, between guards. */
+struct odd_buffers {
+    char *memory;
+    char *source, *target;
+    size_t bytes, whole;
+};
+
+static struct odd_buffers odd_make(struct ranks *ranks, size_t bytes, size_t skew) {
+    struct odd_buffers b = {.bytes = bytes, .whole = 2 * (bytes + EDGE) + EDGE};
+    b.memory = malloc(b.whole);
+    REQUIRE(b.memory, "no memory");
+    memset(b.memory, GUARD, b.whole);
+    b.source = b.memory + EDGE / 2 + skew % 8;
+    b.target = b.source + bytes + EDGE / 2 + skew * 5 % 13;
+    return b;
+}
+
+static void check_guard(struct ranks *ranks, const char *from, const char *to) {
+    for (; from < to; from++)
+        REQUIRE(*from == GUARD, "wrote %td bytes before what is not its own", to - from);
+}
+
+static void odd_free(struct ranks *ranks, struct odd_buffers *b) {
+    check_guard(ranks, b->memory, b->source);
+    check_guard(ranks, b->source + b->bytes, b->target);
+    check_guard(ranks, b->target + b->bytes, b->memory + b->whole);
+    free(b->memory);
+}
+
+/* Both ways; `mine` and `want` are the contribution and the result, bit by bit. NULL: any result. */
+static void odd_call(struct ranks *ranks, const void *mine, const void *want, size_t count,
+                     tutti_type type, tutti_op op, size_t skew, char *result) {
+    size_t bytes = count * tutti_type_size(type);
+    struct odd_buffers b = odd_make(ranks, bytes, skew);
+    if (bytes)
+        memcpy(b.source, mine, bytes);
+    SUCCEED(tutti_allreduce(b.source, b.target, count, type, op, ranks->world));
+    REQUIRE(!bytes || memcmp(b.source, mine, bytes) == 0, "changed the source");
+    if (bytes && result)
+        memcpy(result, b.target, bytes);
+    REQUIRE(!bytes || !want || memcmp(b.target, want, bytes) == 0,
+            "%s, op %d, %zu elements, skew %zu: wrong bits", type_name[type], op, count, skew);
+    SUCCEED(tutti_allreduce(TUTTI_IN_PLACE, b.source, count, type, op, ranks->world));
+    REQUIRE(!bytes || memcmp(b.source, b.target, bytes) == 0,
+            "%s, op %d, %zu elements, skew %zu: other bits in place", type_name[type], op, count,
+            skew);
+    odd_free(ranks, &b);
+}
+
+/* Values that every order of evaluation gives alike. */
+static void odd_values(struct ranks *ranks, size_t count, size_t skew) {
+    double *mine = calloc(count + 1, sizeof *mine), *want = calloc(count + 1, sizeof *want);
+    REQUIRE(mine && want, "no memory");
+    for (int op = TUTTI_SUM; op <= TUTTI_BXOR; op++)
+        for (int type = TUTTI_I32; type <= (op <= TUTTI_MAX ? TUTTI_F64 : TUTTI_I64); type++) {
+            fill(mine, count, (tutti_type)type, (tutti_op)op, ranks->rank);
+            for (size_t i = 0; i < count; i++)
+                put(want, i, (tutti_type)type, expected(ranks->size, i, (tutti_op)op));
+            odd_call(ranks, mine, want, count, (tutti_type)type, (tutti_op)op, skew++, NULL);
+        }
+    free(mine);
+    free(want);
+}
+
+static float rough(int rank, size_t i) {
+    return 1.0f / (float)(i + 3 + (size_t)rank * 17);
+}
+
+/* Sums that round: the left fold where that is claimed, and the same bits on all ranks anyhow. */
+static void odd_bits(struct ranks *ranks, size_t count, bool left_fold, size_t skew) {
+    float *mine = malloc(count * 3 * sizeof *mine), *want = mine + count, *got = want + count;
+    REQUIRE(mine, "no memory");
+    for (size_t i = 0; i < count; i++) {
+        mine[i] = rough(ranks->rank, i);
+        want[i] = rough(0, i);
+        for (int r = 1; r < ranks->size; r++)
+            want[i] += rough(r, i);
+    }
+    odd_call(ranks, mine, left_fold ? want : NULL, count, TUTTI_F32, TUTTI_SUM, skew, (char *)got);
+    for (size_t i = 0; i < count; i++)
+        REQUIRE(got[i] > want[i] * 0.9999f && got[i] < want[i] * 1.0001f,
+                "element %zu of %zu is %g", i, count, (double)got[i]);
+    memcpy(want, got, count * sizeof *want);
+    SUCCEED(tutti_bcast(want, count, TUTTI_F32, 0, ranks->world));
+    REQUIRE(memcmp(want, got, count * sizeof *want) == 0, "other bits than on rank 0");
+    free(mine);
+}
+
+static void forced_allreduce(struct ranks *ranks, const struct tu_algorithm *algorithm) {
+    static const size_t count[] = {0, 1, 3, 7, 13, 14, 15, 511, 1003, 9001};
+    enum { COUNTS = sizeof count / sizeof *count };
+    for (size_t c = 0; c < COUNTS; c++)
+        odd_values(ranks, count[c], c);
+    for (size_t skew = 0; skew < 8; skew++)
+        odd_bits(ranks, 1 + skew * 997, algorithm->left_fold, skew);
+    odd_bits(ranks, 100003, algorithm->left_fold, 3);
+}
+
+/* From every root; elements are single ones up to the doubles' 8 bytes. */
+static void forced_bcast(struct ranks *ranks, const struct tu_algorithm *algorithm) {
+    static const size_t count[] = {0, 1, 3, 7, 13, 14, 15, 1003, 9001, 100003};
+    (void)algorithm;
+    for (size_t c = 0; c < sizeof count / sizeof *count; c++)
+        for (int root = 0; root < ranks->size; root++) {
+            tutti_type type = (tutti_type)((c + (size_t)root) % 4);
+            size_t bytes = count[c] * tutti_type_size(type);
+            struct odd_buffers b = odd_make(ranks, bytes, c + (size_t)root);
+            for (size_t i = 0; i < bytes; i++) {
+                b.source[i] = (char)(i * 2654435761u >> 9 ^ (size_t)root);
+                b.target[i] = ranks->rank == root ? b.source[i] : (char)~b.source[i];
+            }
+            SUCCEED(tutti_bcast(b.target, count[c], type, root, ranks->world));
+            REQUIRE(memcmp(b.source, b.target, bytes) == 0, "%zu bytes from root %d", bytes, root);
+            odd_free(ranks, &b);
+        }
+}
+
+static int64_t now_ns(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now); /* the same one for all ranks of the host */
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+/* Nobody leaves before the last one has come, whoever that is. */
+static void forced_barrier(struct ranks *ranks, const struct tu_algorithm *algorithm) {
+    (void)algorithm;
+    for (int i = 0; i < 20 * ranks->size; i++) {
+        if (i % ranks->size == ranks->rank)
+            usleep(300);
+        int64_t came = now_ns(), last;
+        SUCCEED(tutti_barrier(ranks->world));
+        int64_t left = now_ns();
+        SUCCEED(tutti_allreduce(&came, &last, 1, TUTTI_I64, TUTTI_MAX, ranks->world));
+        REQUIRE(left >= last, "left %lld ns before the last rank came", (long long)(last - left));
+    }
+}
+
+static void forced(struct ranks *ranks) {
+    static const char *const knob[] = {"TUTTI_BARRIER", "TUTTI_BCAST", "TUTTI_ALLREDUCE"};
+    static void (*const run[])(struct ranks *, const struct tu_algorithm *) = {
+        forced_barrier, forced_bcast, forced_allreduce};
+    static const char *const slot[] = {"4K", "64K"};
+    uint32_t n, met = 0;
+    const struct tu_algorithm *all = tu_algorithms(&n);
+    for (uint32_t i = 0; i < n; i++) {
+        if (all[i].unsuitable && all[i].unsuitable(ranks->job->nodes))
+            continue;
+        set_knob(ranks, knob[all[i].collective], all[i].name);
+        set_knob(ranks, "TUTTI_SHARE", slot[(i + (uint32_t)ranks->size) % 2]);
+        rejoin(ranks);
+        const char *word =
+            tutti_algorithm(ranks->world, (tutti_call)all[i].collective, 100, TUTTI_I32, TUTTI_SUM);
+        REQUIRE(word && strcmp(word, all[i].name) == 0, "%s runs, not %s", word, all[i].name);
+        run[all[i].collective](ranks, &all[i]);
+        set_knob(ranks, knob[all[i].collective], "");
+        met++;
+    }
+    REQUIRE(met >= 11, "only %u algorithms could be forced", met);
+}
+
 int main(int argc, char **argv) {
-    static const struct launched_test tests[] = {
-        {"small", small},       {"large", large},
-        {"bits", bits},         {"bcast_small", bcast_small},
-        {"bcast", bcast_large}, {0}};
+    static const struct launched_test tests[] = {{"small", small},
+                                                 {"large", large},
+                                                 {"bits", bits},
+                                                 {"bcast_small", bcast_small},
+                                                 {"bcast", bcast_large},
+                                                 {"forced", forced},
+                                                 {0}};
     return launched_main(argc, argv, tests);
 }

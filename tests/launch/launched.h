@@ -31,6 +31,27 @@ struct ranks {
 
 #define SUCCEED(call) REQUIRE((call) == TUTTI_OK, "failed")
 
+/* Out of the job and into the next one, which sees the environment as it is now. */
+static inline void rejoin(struct ranks *ranks) {
+    int rank = ranks->rank;
+    SUCCEED(tutti_finalize(ranks->job));
+    ranks->job = NULL;
+    SUCCEED(tutti_init(NULL, &ranks->job));
+    ranks->world = tutti_world(ranks->job);
+    ranks->rank = tutti_rank(ranks->world);
+    REQUIRE(ranks->rank == rank, "was rank %d before", rank);
+}
+
+/* Random numbers: from one state on all ranks, the same ones. */
+static inline unsigned next(unsigned *state) {
+    *state = *state * 1664525u + 1013904223u;
+    return *state >> 8;
+}
+
+static inline void set_knob(struct ranks *ranks, const char *name, const char *value) {
+    REQUIRE(setenv(name, value, 1) == 0, "setenv");
+}
+
 struct launched_test {
     const char *name;
     void (*run)(struct ranks *ranks);

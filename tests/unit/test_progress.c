@@ -1,6 +1,8 @@
 /* The waiting place: stages, their cost, and looks at what is slow. */
 #include <criterion/criterion.h>
+#include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <sys/resource.h>
 #include <sys/time.h>
 #include <time.h>
@@ -202,4 +204,70 @@ Test(wait, signals_end_only_a_slice, .timeout = 10) {
     setitimer(ITIMER_REAL, &never, NULL);
     cr_expect_eq(w.stage, TU_WAIT_SLEEP);
     cr_expect_geq(tu_wait_elapsed_ns(&w), 40 * ms);
+}
+
+/* ---- waking -------------------------------------------------------------------------------- */
+
+/* Turns are taken by three threads, one after the other, with pauses about as long as a wait spins,
+   yields or begins to sleep: each is met anywhere on its way to sleep, and when it sleeps. */
+enum { TURNS = 1500, PLAYERS = 3 };
+
+struct player {
+    pthread_t thread;
+    struct tu_waiter waiter;
+    atomic_uint *turn;
+    uint32_t number, random;
+    uint64_t paused_us, met[3]; /* stage in which the turn came */
+};
+
+static uint32_t draw(struct player *player, uint32_t below) {
+    player->random = player->random * 1664525u + 1013904223u;
+    return (player->random >> 8) % below;
+}
+
+static void pause_a_bit(struct player *player) {
+    static const uint32_t most_us[] = {1, 20, 1100, 1500, 3000};
+    struct timespec pause = {.tv_nsec = 1000L * draw(player, most_us[draw(player, 5)])};
+
+    nanosleep(&pause, NULL);
+    player->paused_us += (uint64_t)pause.tv_nsec / 1000;
+}
+
+static void *play(void *context) {
+    struct player *player = context;
+
+    for (uint32_t turn = player->number; turn < TURNS; turn += PLAYERS) {
+        tu_wait_begin(&player->waiter);
+        while (atomic_load_explicit(player->turn, memory_order_acquire) != turn)
+            tu_wait_step(&player->waiter);
+        player->met[player->waiter.stage]++;
+        pause_a_bit(player);
+        atomic_store_explicit(player->turn, turn + 1, memory_order_release);
+    }
+    return NULL;
+}
+
+Test(wait, nobody_sleeps_through_a_turn, .timeout = 60) {
+    struct player player[PLAYERS];
+    atomic_uint turn = 0;
+    uint64_t begun = tu_now_ns(), paused_us = 0, sleeps = 0, met[3] = {0};
+
+    for (uint32_t i = 0; i < PLAYERS; i++) {
+        player[i] = (struct player){.turn = &turn, .number = i, .random = i};
+        tu_waiter_init(&player[i].waiter, -1, PLAYERS, PLAYERS);
+        pthread_create(&player[i].thread, NULL, play, &player[i]);
+    }
+    for (uint32_t i = 0; i < PLAYERS; i++) {
+        pthread_join(player[i].thread, NULL);
+        paused_us += player[i].paused_us;
+        sleeps += player[i].waiter.sleeps;
+        for (int stage = TU_WAIT_SPIN; stage <= TU_WAIT_SLEEP; stage++)
+            met[stage] += player[i].met[stage];
+    }
+    uint64_t took_us = (tu_now_ns() - begun) / 1000;
+    cr_expect_lt(took_us, paused_us + TURNS * (uint64_t)TU_WAIT_SLICE_MAX_US + 5000000,
+                 "%lu us of pauses took %lu us", (unsigned long)paused_us, (unsigned long)took_us);
+    cr_expect_gt(sleeps, TURNS / 4, "%lu sleeps", (unsigned long)sleeps);
+    cr_expect_gt(met[TU_WAIT_YIELD], TURNS / 50, "%lu while yielding", (unsigned long)met[1]);
+    cr_expect_gt(met[TU_WAIT_SLEEP], TURNS / 50, "%lu while sleeping", (unsigned long)met[2]);
 }

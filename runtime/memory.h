@@ -68,7 +68,7 @@ _Static_assert(sizeof(struct tu_shmem_blob) == 128, "travels between processes")
 
 /*
  * Creates a segment of at least `bytes` bytes (TUTTI_SHM says where from) and maps it. The memory is
- * address space only: reserve a range before touching it. TUTTI_ERR_MEMORY if there is none,
+ * address space only, which a core dump leaves out: reserve a range before touching it. TUTTI_ERR_MEMORY if there is none,
  * TUTTI_ERR_UNSUPPORTED if the kind that TUTTI_SHM forces does not exist here. `shmem` is all zero
  * after a failure.
  */
@@ -81,6 +81,12 @@ tutti_status tu_shmem_create(struct tu_env *env, size_t bytes, struct tu_shmem *
  */
 tutti_status tu_shmem_reserve(struct tu_env *env, struct tu_shmem *shmem, size_t offset,
                               size_t bytes);
+
+/*
+ * Gives reserved pages back, whole ones inside the range: they are zero when reserved again, and must
+ * not be touched before. Only the creator may. False if the system can't; then all is as it was.
+ */
+bool tu_shmem_release(struct tu_shmem *shmem, size_t offset, size_t bytes);
 
 /* Describes a created segment for peers. */
 void tu_shmem_export(const struct tu_shmem *shmem, struct tu_shmem_blob *blob);

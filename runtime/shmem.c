@@ -3,7 +3,7 @@
  * POSIX object in /dev/shm, described to peers, and mapped by them. The segment starts with a page
  * of its own, whose head proves to a peer that it has opened the right one.
  */
-#define _GNU_SOURCE /* memfd_create, seals */
+#define _GNU_SOURCE /* memfd_create, seals, fallocate */
 #include "runtime/shmem.h"
 
 #include <errno.h>
@@ -137,6 +137,17 @@ static tutti_status check_file_limit(struct tu_env *env, size_t bytes) {
                    tu_text_size(bytes, needed, sizeof needed));
 }
 
+/*
+ * Whether a core dump takes a range, in whole pages. It would take memory for all that has none, and a
+ * segment may be much larger than the memory there is. A refusal does no harm to anything else.
+ */
+static void set_dumped(const struct tu_shmem *shmem, size_t offset, size_t bytes, bool dumped) {
+    size_t start = offset / page_bytes() * page_bytes();
+
+    madvise((char *)shmem->memory + start, offset + bytes - start,
+            dumped ? MADV_DODUMP : MADV_DONTDUMP);
+}
+
 static tutti_status map_segment(struct tu_env *env, struct tu_shmem *shmem, size_t bytes) {
     size_t page = page_bytes();
     char size[32];
@@ -165,6 +176,7 @@ static tutti_status map_segment(struct tu_env *env, struct tu_shmem *shmem, size
     *head = (struct head){magic, shmem->token, bytes};
     shmem->memory = (char *)base + page;
     shmem->bytes = bytes;
+    set_dumped(shmem, 0, bytes, false);
     return TUTTI_OK;
 }
 
@@ -211,8 +223,22 @@ tutti_status tu_shmem_reserve(struct tu_env *env, struct tu_shmem *shmem, size_t
     if (bytes == 0) {
         return TUTTI_OK;
     }
-    return tu_shmem_reserve_file(env, shmem, page_bytes() + shmem->bytes, page_bytes() + offset,
-                                 bytes);
+    tutti_status status = tu_shmem_reserve_file(env, shmem, page_bytes() + shmem->bytes,
+                                                page_bytes() + offset, bytes);
+    if (status == TUTTI_OK) {
+        set_dumped(shmem, offset, bytes, true);
+    }
+    return status;
+}
+
+bool tu_shmem_release(struct tu_shmem *shmem, size_t offset, size_t bytes) {
+    if (shmem->owner != getpid() || offset > shmem->bytes || bytes > shmem->bytes - offset ||
+        fallocate(shmem->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+                  (off_t)(page_bytes() + offset), (off_t)bytes) != 0) {
+        return false;
+    }
+    set_dumped(shmem, offset, bytes, false);
+    return true;
 }
 
 void tu_shmem_export(const struct tu_shmem *shmem, struct tu_shmem_blob *blob) {
@@ -348,6 +374,7 @@ tutti_status tu_shmem_try_attach(const struct tu_shmem_blob *blob, struct tu_shm
     shmem->kind = (enum tu_shmem_kind)blob->kind;
     shmem->fd = -1;
     shmem->token = blob->token;
+    set_dumped(shmem, 0, shmem->bytes, false); /* its owner's dump has it */
     return TUTTI_OK;
 }
 

@@ -413,6 +413,61 @@ Test(shmem, more_than_the_machine, .timeout = 20) {
     free(c);
 }
 
+/* What the kernel's list of mappings says of the one with `address`: whether a dump takes it. */
+static bool is_dumped(const void *address) {
+    char line[300];
+    bool here = false, dumped = false;
+    FILE *in = fopen("/proc/self/smaps", "r");
+
+    cr_assert_not_null(in);
+    while (fgets(line, sizeof line, in)) {
+        unsigned long from, to;
+        if (sscanf(line, "%lx-%lx ", &from, &to) == 2) {
+            here = (uintptr_t)address >= from && (uintptr_t)address < to;
+        } else if (here && strncmp(line, "VmFlags:", 8) == 0) {
+            dumped = strstr(line, " dd") == NULL;
+        }
+    }
+    fclose(in);
+    return dumped;
+}
+
+/* Pages go back and come again as zeros; and a dump takes only those that are there. */
+Test(shmem, release, .timeout = 20) {
+    struct capture *c = open_kind(TU_SHM_AUTO);
+    struct tu_shmem shmem, seen;
+    struct tu_shmem_blob blob;
+    struct stat file;
+
+    cr_assert_eq(tu_shmem_create(&c->env, 8 * MIB, &shmem), TUTTI_OK);
+    char *memory = shmem.memory;
+    cr_expect_not(is_dumped(memory + 4 * MIB));
+    cr_assert_eq(tu_shmem_reserve(&c->env, &shmem, 2 * MIB, 4 * MIB), TUTTI_OK);
+    cr_expect(is_dumped(memory + 2 * MIB) && is_dumped(memory + 6 * MIB - 1));
+    cr_expect_not(is_dumped(memory + 6 * MIB));
+    memset(memory + 2 * MIB, 7, 4 * MIB);
+    tu_shmem_export(&shmem, &blob);
+    cr_assert_eq(tu_shmem_attach(&c->env, &blob, &seen), TUTTI_OK);
+    cr_expect_not(is_dumped((char *)seen.memory + 2 * MIB),
+                  "a peer's memory is the peer's to dump");
+
+    cr_expect_not(tu_shmem_release(&seen, 3 * MIB, MIB), "another's segment");
+    cr_expect_not(tu_shmem_release(&shmem, 7 * MIB, 2 * MIB));
+    cr_expect(tu_shmem_release(&shmem, 3 * MIB, MIB));
+    cr_expect_eq(fstat(shmem.fd, &file), 0);
+    cr_expect_lt(file.st_blocks * 512, 4 * MIB);
+    cr_expect_not(is_dumped(memory + 3 * MIB));
+    cr_expect(is_dumped(memory + 4 * MIB));
+    cr_assert_eq(tu_shmem_reserve(&c->env, &shmem, 3 * MIB, MIB), TUTTI_OK);
+    cr_expect_eq(memory[3 * MIB - 1], 7);
+    cr_expect_eq(memory[3 * MIB], 0);
+    cr_expect_eq(((char *)seen.memory)[4 * MIB - 1], 0);
+    cr_expect_eq(((char *)seen.memory)[4 * MIB], 7);
+    tu_shmem_destroy(&seen);
+    tu_shmem_destroy(&shmem);
+    free(c);
+}
+
 static void write_text(const char *folder, const char *file, const char *text) {
     char path[200];
     FILE *out;

@@ -145,6 +145,7 @@ static tutti_status fill_window(const struct tu_nodes *nodes, const struct tu_co
                                 .peers = (int)shape.peers,
                                 .members = (int)shape.members,
                                 .window_bytes = config->window_bytes,
+                                .heap_bytes = shared ? config->heap_bytes : 0,
                                 .job_bytes = tu_window_own(),
                                 .comm_bytes = tu_window_comm(&shape, 1),
                                 .edge_bytes = rings * shape.banks * ring,

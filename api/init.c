@@ -68,12 +68,22 @@ struct tu_window_shape tu_window_shape_of(const struct tu_nodes *nodes,
 
 static tutti_status open_window(tutti_job *job) {
     struct tu_window_shape shape = tu_window_shape_of(job->nodes, &job->env.config);
-    tutti_status status = tu_window_open(&job->env, &job->segment, &shape, &job->window);
+    size_t bytes = job->segment.bytes - job->heap_bytes;
+    tutti_status status = tu_window_open(&job->env, &job->segment, bytes, &shape, &job->window);
     if (!status)
         status = tu_window_reserve_comm(&job->window, 0);
-    if (!status && job->nodes->nodes > 1) /* a device will pin all of it */
-        status = tu_shmem_reserve(&job->env, &job->segment, 0, job->segment.bytes);
+    if (!status && job->nodes->nodes > 1) /* a device will pin all of it, but not the heap */
+        status = tu_shmem_reserve(&job->env, &job->segment, 0, bytes);
+    if (!status)
+        status = tu_memory_open(job);
     return status;
+}
+
+/* Memory for window and heap. Nobody is known yet, so the heap is there even if no peer will see it. */
+static tutti_status create_segment(tutti_job *job) {
+    size_t window = job->env.config.window_bytes;
+    job->heap_bytes = tu_heap_wanted(&job->env, window);
+    return tu_shmem_create(&job->env, window + job->heap_bytes, &job->segment);
 }
 
 /* All that this rank can do by itself once it knows the others. */
@@ -97,7 +107,7 @@ static tutti_status open_job(tutti_job *job, const tutti_options *options) {
         mine = tu_select_check(env);
     if (!mine) {
         tu_shmem_sweep(env); /* what killed jobs left takes room from this one */
-        mine = tu_shmem_create(env, env->config.window_bytes, &job->segment);
+        mine = create_segment(job);
     }
     tutti_status status = tu_boot_open(env, options, &job->boot);
     if (status)
@@ -126,6 +136,7 @@ static void close_job(tutti_job *job) {
     tu_peers_free(job);
     tu_requests_free(job);
     tu_topology_free(job->topology);
+    tu_memory_close(job);
     tu_shmem_destroy(&job->segment);
     tu_nodes_free(job->nodes);
     if (job->boot)
@@ -151,9 +162,11 @@ static int host_cpus(const tutti_job *job) {
 static void say_opened(tutti_job *job) {
     const struct tu_nodes *nodes = job->nodes;
     tu_log(&job->env, TU_LOG_INFO,
-           "tutti %s: rank %u of %u, %u nodes, %u peers, window %zu KiB, kernels %s, ranks by %s",
+           "tutti %s: rank %u of %u, %u nodes, %u peers, window %zu KiB, heap %zu KiB, kernels %s, "
+           "ranks by %s",
            TUTTI_VERSION, job->boot->rank, job->boot->size, nodes->nodes, job->peers,
-           job->segment.bytes >> 10, job->kernels->name, job->boot->ops->name);
+           job->window.bytes >> 10, job->heap.bytes >> 10, job->kernels->name,
+           job->boot->ops->name);
 }
 
 tutti_status tu_job_open(const tutti_options *options, const struct tu_hooks *hooks,

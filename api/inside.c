@@ -51,7 +51,9 @@ tutti_status tutti_get_counters(const tutti_job *job, tutti_counters *counters) 
                                  .doorbells = c->doorbells,
                                  .completions = c->completions,
                                  .receives = c->receives,
-                                 .window_bytes = job->segment.bytes,
-                                 .window_used_bytes = tu_window_used(&job->window)};
+                                 .window_bytes = job->window.bytes,
+                                 .window_used_bytes = tu_window_used(&job->window),
+                                 .heap_bytes = job->heap.bytes,
+                                 .heap_used_bytes = job->heap.used_bytes};
     return TUTTI_OK;
 }

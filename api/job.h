@@ -9,6 +9,7 @@
 #include "collectives/run.h"
 #include "runtime/bootstrap.h"
 #include "runtime/env.h"
+#include "runtime/heap.h"
 #include "runtime/progress.h"
 #include "runtime/topology.h"
 
@@ -123,8 +124,12 @@ struct tutti_job {
     struct tu_boot *boot;
     struct tu_topology *topology;
     struct tu_nodes *nodes;
-    struct tu_shmem segment;
+    struct tu_shmem segment; /* window and heap */
+    size_t heap_bytes;       /* of the segment */
     struct tu_window window;
+    struct tu_heap heap;             /* of tutti_alloc; no room: its memory is private */
+    struct tu_ranges private_memory; /* blocks of tutti_alloc outside the heap, by address */
+    bool told_private;               /* a warning of those was given */
     struct tu_counters counters;
     const struct tu_kernels *kernels;
 
@@ -234,6 +239,13 @@ const char *tu_rank_text(const tutti_job *job, uint32_t rank, char *text, size_t
 void tu_watch(tutti_job *job, struct tu_call *call);
 /* The same, at most every 10 ms, for those who test instead of waiting. */
 void tu_watch_tested(tutti_job *job, struct tu_call *call);
+
+/* memory.c */
+
+/* Makes the heap that lies behind the window, if there are node peers to see it. */
+tutti_status tu_memory_open(tutti_job *job);
+/* Frees what the caller has not. */
+void tu_memory_close(tutti_job *job);
 
 /* request.c */
 tutti_status tu_request_new(tutti_job *job, struct tu_call **call);

@@ -131,7 +131,7 @@ static tutti_status open_transport(tutti_job *job, const struct tu_transport_ops
     struct tu_transport_params params = {
         .env = &job->env,
         .window = job->window.base,
-        .window_bytes = job->segment.bytes,
+        .window_bytes = job->window.bytes,
         .rank = job->boot->rank,
         .peers = s.n,
         .peer_rank = s.rank,

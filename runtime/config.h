@@ -41,6 +41,7 @@ struct tu_config {
     char barrier[24];                   /* TUTTI_BARRIER */
     size_t window_bytes;                /* TUTTI_WINDOW: registered window per rank, default 32M */
     size_t eager_bytes; /* TUTTI_EAGER: slot of an edge, default 32K (4K..1M, power of two) */
+    size_t heap_bytes;  /* TUTTI_HEAP: heap of tutti_alloc per rank, default 1G, 0: none */
     size_t share_bytes; /* TUTTI_SHARE: slot of a board, default 128K (4K..16M, power of two) */
     int ring_slots;     /* TUTTI_RING: R, slots of a ring, default 4 (1..16) */
     int banks;          /* TUTTI_BANKS: D, default 2 (1..4) */

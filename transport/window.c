@@ -91,13 +91,16 @@ size_t tu_window_record(const struct tu_window_shape *s, uint32_t comm, uint32_t
     return part_at(s, comm, TU_PART_RECORD) + (size_t)record * TU_RECORD_BYTES;
 }
 
-tutti_status tu_window_open(struct tu_env *env, struct tu_shmem *shmem,
+tutti_status tu_window_open(struct tu_env *env, struct tu_shmem *shmem, size_t bytes,
                             const struct tu_window_shape *shape, struct tu_window *window) {
     struct tu_window w = {.env = env,
                           .shmem = shmem,
                           .base = shmem->memory,
+                          .bytes = bytes,
+                          .heap_at = bytes,
+                          .heap_bytes = shmem->bytes - bytes,
                           .shape = *shape,
-                          .top = shmem->bytes / PAGE * PAGE};
+                          .top = bytes / PAGE * PAGE};
     uint64_t landing;
     tutti_status status = tu_window_take(&w, LANDING_BYTES, &landing);
     if (status)
@@ -116,7 +119,7 @@ static tutti_status full(const struct tu_window *w, size_t bytes, const char *wh
         w->env, TUTTI_ERR_MEMORY,
         "the window of %zu KiB has no room for %zu KiB of %s (%zu KiB are in use); set a "
         "larger TUTTI_WINDOW",
-        w->shmem->bytes >> 10, (bytes + 1023) >> 10, what, tu_window_used(w) >> 10);
+        w->bytes >> 10, (bytes + 1023) >> 10, what, tu_window_used(w) >> 10);
 }
 
 tutti_status tu_window_reserve_comm(struct tu_window *w, uint32_t comm) {
@@ -152,5 +155,5 @@ tutti_status tu_window_take(struct tu_window *w, size_t bytes, uint64_t *offset)
 }
 
 size_t tu_window_used(const struct tu_window *w) {
-    return comms_end(w) + (w->shmem->bytes / PAGE * PAGE - w->top);
+    return comms_end(w) + (w->bytes / PAGE * PAGE - w->top);
 }

@@ -5,6 +5,8 @@
  * whose offsets every rank can compute for every other one. From the top down, slots (large pieces
  * and node scratch) are handed out on first use; their offsets are told to those who need them.
  * What was handed out is never taken back: a ring keeps its slots for its successor (rule 10).
+ * Behind the window, in the same segment, lies the heap of tutti_alloc (runtime/heap.h): node peers have
+ * it mapped and may read it at offsets from the window's base; a wire does not know it.
  *
  * A comm block, each cell in a stride of its own so that no two writers share a line:
  *   poison             any peer -> me   status and origin, 0: none
@@ -51,6 +53,9 @@ struct tu_window {
     struct tu_env *env;
     struct tu_shmem *shmem;
     uint8_t *base;
+    size_t bytes;      /* of the window; node peers have mapped the heap behind it too */
+    size_t heap_at;    /* its offset from base */
+    size_t heap_bytes; /* 0: no peer can see memory of tutti_alloc */
     struct tu_window_shape shape;
     uint32_t comms; /* blocks of ids below this are reserved */
     size_t top;     /* everything from here on is handed out */
@@ -91,9 +96,25 @@ size_t tu_window_board_credit(const struct tu_window_shape *s, uint32_t comm, ui
 size_t tu_window_done(const struct tu_window_shape *s, uint32_t comm, uint32_t bank);
 size_t tu_window_record(const struct tu_window_shape *s, uint32_t comm, uint32_t record);
 
-/* Local. Lays a window out over a created segment that is at least a page. */
-tutti_status tu_window_open(struct tu_env *env, struct tu_shmem *shmem,
+/*
+ * Local. Lays a window out over the first `bytes` of a created segment, at least a page; what is behind
+ * them is the heap.
+ */
+tutti_status tu_window_open(struct tu_env *env, struct tu_shmem *shmem, size_t bytes,
                             const struct tu_window_shape *shape, struct tu_window *window);
+
+/*
+ * Whether [memory, memory + bytes) lies in this rank's heap; then node peers can read it in place, at
+ * *offset from their mapping of this window's base.
+ */
+static inline bool tu_window_heap_offset(const struct tu_window *window, const void *memory,
+                                         size_t bytes, uint64_t *offset) {
+    uintptr_t at = (uintptr_t)memory - (uintptr_t)window->base - window->heap_at; /* wraps around */
+    if (at >= window->heap_bytes || bytes > window->heap_bytes - at)
+        return false;
+    *offset = window->heap_at + at;
+    return true;
+}
 
 /* Makes the blocks of all ids up to `comm` usable by peers. TUTTI_ERR_MEMORY if there is no room. */
 tutti_status tu_window_reserve_comm(struct tu_window *window, uint32_t comm);
@@ -101,6 +122,7 @@ tutti_status tu_window_reserve_comm(struct tu_window *window, uint32_t comm);
 /* Hands out `bytes` at a multiple of a page, zeroed. TUTTI_ERR_MEMORY if there is no room. */
 tutti_status tu_window_take(struct tu_window *window, size_t bytes, uint64_t *offset);
 
+/* Of the window, without the heap. */
 size_t tu_window_used(const struct tu_window *window);
 
 /* What handing out `bytes` takes, and what a window takes for itself. */

@@ -193,6 +193,33 @@ TUTTI_API tutti_status tutti_finalize(tutti_job *job);
  * until the next call that fails. Local. */
 TUTTI_API const char *tutti_last_error(const tutti_job *job);
 
+/* ---- memory ----------------------------------------------------------------------------------
+ *
+ * Buffers of collectives may be any memory. That of tutti_alloc() is better where ranks share a node:
+ * it lies in a heap that they all have mapped since tutti_init(), so that a collective can read a
+ * rank's source where it is instead of a copy. Each rank decides for itself, call by call, what
+ * memory it uses; values and their bits are the same. What a program allocates once and uses often gains;
+ * as a general allocator it is slow.
+ */
+
+/*
+ * Local. Sets *memory to a block of `bytes` bytes (0: a block that holds nothing, but is one) with
+ * undefined contents, at a multiple of 64, from 4096 bytes on of 4096. It belongs to the caller until
+ * tutti_free(); tutti_finalize() frees what is left. Its pages are taken at once, near the core that calls.
+ * The heap is of TUTTI_HEAP bytes a rank, of which only what is in use takes memory. When it has no room,
+ * the first block that is private memory instead draws a warning; there is none on nodes of one rank
+ * or with TUTTI_HEAP=0, where all blocks are private. A forked child shares heap blocks with its parent.
+ * Errors, after which *memory is untouched: ARG, MEMORY (private memory ran out, too).
+ */
+TUTTI_API tutti_status tutti_alloc(tutti_job *job, size_t bytes, void **memory);
+
+/*
+ * Local. Frees a block of this job's tutti_alloc(). NULL is allowed. No call that uses the block may be
+ * outstanding on this rank; after local completion it may be freed at once. Errors, after which nothing has
+ * changed: ARG (not the beginning of a block, freed before, or another job's).
+ */
+TUTTI_API tutti_status tutti_free(tutti_job *job, void *memory);
+
 /* ---- communicators ------------------------------------------------------------------------- */
 
 /* The communicator of all ranks; lives as long as the job and can't be freed. NULL for a NULL job. */
@@ -286,6 +313,8 @@ typedef struct tutti_counters {
     uint64_t receives;          /* receive completions polled */
     uint64_t window_bytes;      /* size of the window */
     uint64_t window_used_bytes; /* of it, handed out */
+    uint64_t heap_bytes;        /* size of the shared heap; 0: tutti_alloc() gives private memory */
+    uint64_t heap_used_bytes;   /* of it, in use */
 } tutti_counters;
 TUTTI_API tutti_status tutti_get_counters(const tutti_job *job, tutti_counters *counters);
 
@@ -349,6 +378,7 @@ typedef struct tutti_window_info {
     int peers;              /* most ranks that one exchanges messages with */
     int members;            /* ranks of the largest node */
     uint64_t window_bytes;  /* TUTTI_WINDOW */
+    uint64_t heap_bytes;    /* TUTTI_HEAP, for tutti_alloc(); 0 too if no ranks share a node */
     uint64_t job_bytes;     /* once */
     uint64_t comm_bytes;    /* of each communicator: its lines and cells */
     uint64_t edge_bytes;    /* most slots of its edges, to and from all peers */

@@ -50,6 +50,7 @@ Test(config, defaults, .timeout = 10) {
     cr_expect_eq(config.transport, TU_TRANSPORT_AUTO);
     cr_expect_eq(config.window_bytes, 32u << 20);
     cr_expect_eq(config.eager_bytes, 32u << 10);
+    cr_expect_eq(config.heap_bytes, 1u << 30);
     cr_expect_eq(config.share_bytes, 128u << 10);
     cr_expect_eq(config.ring_slots, 4);
     cr_expect_eq(config.banks, 2);
@@ -84,6 +85,8 @@ Test(config, good_values, .timeout = 10) {
     cr_expect_eq(c->env.config.window_bytes, (size_t)3 << 30);
     expect_value(c, "TUTTI_WINDOW", "1000001", "1000001");
     expect_value(c, "TUTTI_EAGER", "4K", "4K");
+    expect_value(c, "TUTTI_HEAP", "0", "0");
+    expect_value(c, "TUTTI_HEAP", "64G", "64G");
     expect_value(c, "TUTTI_EAGER", "1024K", "1M");
     expect_value(c, "TUTTI_MTU", "0", "0");
     expect_value(c, "TUTTI_MTU", "1024", "1024");
@@ -303,7 +306,7 @@ Test(config, each_differing_knob_is_an_error, .timeout = 10) {
         {"TUTTI_TRANSPORT", "shm"}, {"TUTTI_ALLREDUCE", "flat"}, {"TUTTI_BCAST", "x"},
         {"TUTTI_BARRIER", "x"},     {"TUTTI_WINDOW", "64M"},     {"TUTTI_EAGER", "8K"},
         {"TUTTI_SHARE", "8K"},      {"TUTTI_RING", "8"},         {"TUTTI_BANKS", "1"},
-        {"TUTTI_SEGMENTS", "1"},    {"TUTTI_SCRATCH", "1"},
+        {"TUTTI_SEGMENTS", "1"},    {"TUTTI_SCRATCH", "1"},     {"TUTTI_HEAP", "0"},
     };
     size_t n, agreed = 0;
     const struct tu_knob *knob = tu_config_knobs(&n);

@@ -307,6 +307,28 @@ Test(window, taken_by_a_circulant, .timeout = 60) {
     }
 }
 
+/* What of a rank's memory its node peers can read in place. */
+Test(window, heap_offsets, .timeout = 10) {
+    static uint8_t memory[64];
+    struct tu_window w = {.base = memory, .bytes = 16, .heap_at = 16, .heap_bytes = 32};
+    uint64_t offset = 7;
+
+    cr_expect_not(tu_window_heap_offset(&w, memory + 15, 1, &offset));
+    cr_expect_not(tu_window_heap_offset(&w, memory + 15, 2, &offset));
+    cr_expect_not(tu_window_heap_offset(&w, memory + 48, 0, &offset));
+    cr_expect_not(tu_window_heap_offset(&w, memory + 16, 33, &offset));
+    cr_expect_not(tu_window_heap_offset(&w, memory + 47, 2, &offset));
+    cr_expect_not(tu_window_heap_offset(&w, memory + 20, SIZE_MAX, &offset));
+    cr_expect_not(tu_window_heap_offset(&w, NULL, 0, &offset));
+    cr_expect_eq(offset, 7);
+    cr_expect(tu_window_heap_offset(&w, memory + 16, 32, &offset));
+    cr_expect_eq(offset, 16);
+    cr_expect(tu_window_heap_offset(&w, memory + 47, 1, &offset));
+    cr_expect_eq(offset, 47);
+    w.heap_bytes = 0;
+    cr_expect_not(tu_window_heap_offset(&w, memory + 16, 0, &offset));
+}
+
 /* ---- over a wire: what binding takes, on one rank of a large job ---- */
 
 struct large {
@@ -331,7 +353,9 @@ static void open_large_window(struct large *large) {
     struct tu_window_shape shape = tu_window_shape_of(large->nodes, &large->env.config);
     cr_assert_eq(tu_shmem_create(&large->env, large->env.config.window_bytes, &large->segment),
                  TUTTI_OK);
-    cr_assert_eq(tu_window_open(&large->env, &large->segment, &shape, &large->window), TUTTI_OK);
+    cr_assert_eq(
+        tu_window_open(&large->env, &large->segment, large->segment.bytes, &shape, &large->window),
+        TUTTI_OK);
     cr_assert_eq(tu_window_reserve_comm(&large->window, 0), TUTTI_OK);
 }
 

@@ -10,7 +10,11 @@
 #define TU_COLLECTIVES_COPY_H
 
 #include <stddef.h>
+#include <stdint.h>
 #include <string.h>
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
 
 enum { TU_COPY_LONG = 1024 }; /* below, memcpy uses vectors itself */
 
@@ -34,6 +38,32 @@ static inline void tu_copy_bytes(void *to, const void *from, size_t bytes) {
         for (; bytes >= 128; bytes -= 128, out += 128, in += 128)
             tu_copy_128(out, in);
     memcpy(out, in, bytes);
+}
+
+/*
+ * The same past the caches (non-temporal), in whole lines of the cache, where the compiler has such
+ * stores and the piece is long. All stores are done on return: a flag stored later is seen later. It
+ * pays only where nothing of the target could stay in a cache until it is read.
+ */
+static inline void tu_copy_stream(void *to, const void *from, size_t bytes) {
+#if defined(__x86_64__)
+    enum { LINE = 64, VECTORS = LINE / sizeof(__m128i) };
+    unsigned char *out = to;
+    const unsigned char *in = from;
+    if (bytes >= TU_COPY_LONG) {
+        size_t head = -(uintptr_t)out % LINE;
+        memcpy(out, in, head);
+        for (bytes -= head, out += head, in += head; bytes >= LINE;
+             bytes -= LINE, out += LINE, in += LINE)
+            for (size_t i = 0; i < VECTORS; i++)
+                _mm_stream_si128((__m128i *)(void *)out + i,
+                                 _mm_loadu_si128((const __m128i *)(const void *)in + i));
+        _mm_sfence();
+    }
+    memcpy(out, in, bytes);
+#else
+    tu_copy_bytes(to, from, bytes);
+#endif
 }
 
 #endif

@@ -4,7 +4,7 @@
 #include <assert.h>
 #include <stdint.h>
 
-/* Generic first, best last; each runs wherever a later one does. */
+/* The baseline first, best last; each runs wherever a later one does. */
 static const struct tu_kernels *const variants[] = {
     &tu_kernels_generic,
 #if defined(__x86_64__)

@@ -34,12 +34,19 @@ typedef void tu_kernel(void *out, void *also, const void *const *a, int n, size_
 struct tu_kernels {
     const char *name;                  /* "sse2", "avx2", "avx512", "neon", "generic" */
     tu_kernel *fold[TU_TYPES][TU_OPS]; /* NULL where the type does not have the operation */
+    /*
+     * The same bits, but `out` is stored past the caches (non-temporal), unless it is short or its
+     * elements are not aligned; `also` goes into them. All stores are done on return: a flag stored
+     * later is seen later. It pays only where nothing of `out` could stay in a cache until it is read:
+     * see docs/decisions.md. Where the compiler has no such stores, this is like `fold`.
+     */
+    tu_kernel *stream[TU_TYPES][TU_OPS];
 };
 
 /* The best variant that this processor runs. */
 const struct tu_kernels *tu_kernels_best(void);
 
-/* All variants that this processor runs, generic first (for tests); *n is set to their number. */
+/* All variants that this processor runs, the baseline first, best last; *n is set to their number. */
 const struct tu_kernels *const *tu_kernels_all(int *n);
 
 size_t tu_type_bytes(tutti_type type);     /* 0 if unknown */

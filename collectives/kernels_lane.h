@@ -7,11 +7,13 @@
 #define LANE_UNSIGNED uint32_t
 #define LANE_SIGNED int32_t
 #define LANE_FLOAT float
+#define LANE_SUFFIX "ps"
 #define SIGN_BIT INT32_MIN
 #else
 #define LANE_UNSIGNED uint64_t
 #define LANE_SIGNED int64_t
 #define LANE_FLOAT double
+#define LANE_SUFFIX "pd"
 #define SIGN_BIT INT64_MIN
 #endif
 
@@ -19,6 +21,7 @@
 #define SIGNED TU_NAME(TU_NAME(signed, TU_L), TU_W)
 #define FLOAT TU_NAME(TU_NAME(float, TU_L), TU_W)
 #define CHOOSE TU_NAME(TU_NAME(choose, TU_L), TU_W)
+#define ARITHMETIC TU_NAME(TU_NAME(arithmetic, TU_L), TU_W)
 
 typedef LANE_UNSIGNED UNSIGNED __attribute__((vector_size(TU_W)));
 typedef LANE_SIGNED SIGNED __attribute__((vector_size(TU_W)));
@@ -58,9 +61,35 @@ TU_INLINE VECTOR TU_NAME(TU_NAME(integer, TU_L), TU_W)(tutti_op op, VECTOR x, VE
 }
 
 /*
- * Sum and product: which NaN comes out of two depends on the order in which the compiler names the
- * operands, and it may swap them. So b is made 0 where a is NaN; then there is one NaN at most.
- *
+ * Sum or product. Which NaN comes out of two depends on the order in which the operands are named, and
+ * compilers may swap them. On x86-64, where the first one named comes out, the instruction is spelt
+ * out. Elsewhere b is made 0 where a is NaN; then there is one NaN at most.
+ */
+TU_INLINE FLOAT ARITHMETIC(tutti_op op, FLOAT a, FLOAT b) {
+#if TU_W <= TU_NATIVE && defined(__AVX__)
+    FLOAT r;
+
+    if (op == TUTTI_SUM) {
+        __asm__("vadd" LANE_SUFFIX " %2, %1, %0" : "=v"(r) : "v"(a), TU_OPERAND(b));
+    } else {
+        __asm__("vmul" LANE_SUFFIX " %2, %1, %0" : "=v"(r) : "v"(a), TU_OPERAND(b));
+    }
+    return r;
+#elif TU_W <= TU_NATIVE
+    if (op == TUTTI_SUM) {
+        __asm__("add" LANE_SUFFIX " %1, %0" : "+x"(a) : "x"(b));
+    } else {
+        __asm__("mul" LANE_SUFFIX " %1, %0" : "+x"(a) : "x"(b));
+    }
+    return a;
+#else
+    const FLOAT safe = (FLOAT)((SIGNED)b & (a == a));
+
+    return op == TUTTI_SUM ? a + safe : a * safe;
+#endif
+}
+
+/*
  * Min and max: a stays where it is NaN or compares well, else b comes (also where b is NaN). Of two
  * zeros the sign is settled by bits. Where the caller's processor state takes denormals for zeros
  * they count as zeros here too.
@@ -69,25 +98,24 @@ TU_INLINE VECTOR TU_NAME(TU_NAME(real, TU_L), TU_W)(tutti_op op, VECTOR x, VECTO
     const FLOAT a = (FLOAT)x, b = (FLOAT)y;
     const SIGNED x_bits = (SIGNED)x, y_bits = (SIGNED)y;
     const SIGNED nan = a != a, equal = a == b;
-    const FLOAT safe = (FLOAT)(y_bits & (a == a));
 
     switch (op) {
-    case TUTTI_SUM:
-        return (VECTOR)(a + safe);
-    case TUTTI_PROD:
-        return (VECTOR)(a * safe);
     case TUTTI_MIN:
         return CHOOSE((a <= b) | nan, x_bits, y_bits) | (VECTOR)(equal & y_bits & SIGN_BIT);
-    default: /* TUTTI_MAX */
+    case TUTTI_MAX:
         return CHOOSE((a >= b) | nan, x_bits, y_bits) & ~(VECTOR)(equal & ~y_bits & SIGN_BIT);
+    default:
+        return (VECTOR)ARITHMETIC(op, a, b);
     }
 }
 
 #undef LANE_UNSIGNED
 #undef LANE_SIGNED
 #undef LANE_FLOAT
+#undef LANE_SUFFIX
 #undef SIGN_BIT
 #undef UNSIGNED
 #undef SIGNED
 #undef FLOAT
 #undef CHOOSE
+#undef ARITHMETIC

@@ -53,14 +53,14 @@ TU_INLINE VECTOR APPLY(struct kind kind, VECTOR a, VECTOR b) {
 
 /* Both in one loop, so that the latency of one hides that of the other. */
 TU_INLINE struct ENDS FOLD_ENDS(struct kind kind, const void *const *a, int n, size_t last) {
-    VECTOR head = LOAD(a[0], 0), tail = LOAD(a[0], last);
+    struct ENDS ends = {LOAD(a[0], 0), LOAD(a[0], last)};
 
     TU_NO_UNROLL
     for (int k = 1; k < n; k++) {
-        head = APPLY(kind, head, LOAD(a[k], 0));
-        tail = APPLY(kind, tail, LOAD(a[k], last));
+        ends.head = APPLY(kind, ends.head, LOAD(a[k], 0));
+        ends.tail = APPLY(kind, ends.tail, LOAD(a[k], last));
     }
-    return (struct ENDS){head, tail};
+    return ends;
 }
 
 TU_INLINE void

@@ -31,6 +31,7 @@ struct tu_config {
     int timeout_ms;         /* TUTTI_TIMEOUT_MS: deadline of every waiting call, default 0: none */
     int late_ms;            /* TUTTI_LATE_MS: say who is late after this long, default 10000 */
     int spin;               /* TUTTI_SPIN: polls before yielding, default -1: choose by cores */
+    char kernels[16];       /* TUTTI_KERNELS: name of a set of reduction kernels, "" : the best */
     int mtu;                /* TUTTI_MTU: path MTU in bytes 256..4096, default 0: the port's */
     int retry_count;        /* TUTTI_RETRY_COUNT 0..6, default 6 (7 never ends on some devices) */
     int ack_timeout;        /* TUTTI_ACK_TIMEOUT 1..31, default 14 (4.096 us << n) */
@@ -40,8 +41,8 @@ struct tu_config {
     char bcast[24];                     /* TUTTI_BCAST */
     char barrier[24];                   /* TUTTI_BARRIER */
     size_t window_bytes;                /* TUTTI_WINDOW: registered window per rank, default 32M */
-    size_t eager_bytes; /* TUTTI_EAGER: slot of an edge, default 32K (4K..1M, power of two) */
     size_t heap_bytes;  /* TUTTI_HEAP: heap of tutti_alloc per rank, default 1G, 0: none */
+    size_t eager_bytes; /* TUTTI_EAGER: slot of an edge, default 32K (4K..1M, power of two) */
     size_t share_bytes; /* TUTTI_SHARE: slot of a board, default 128K (4K..16M, power of two) */
     int ring_slots;     /* TUTTI_RING: R, slots of a ring, default 4 (1..16) */
     int banks;          /* TUTTI_BANKS: D, default 2 (1..4) */

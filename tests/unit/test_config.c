@@ -44,13 +44,14 @@ Test(config, defaults, .timeout = 10) {
     cr_expect_eq(config.timeout_ms, 0);
     cr_expect_eq(config.late_ms, 10000);
     cr_expect_eq(config.spin, -1);
+    cr_expect_str_eq(config.kernels, "");
     cr_expect_eq(config.mtu, 0);
     cr_expect_eq(config.retry_count, 6);
     cr_expect_eq(config.ack_timeout, 14);
     cr_expect_eq(config.transport, TU_TRANSPORT_AUTO);
     cr_expect_eq(config.window_bytes, 32u << 20);
-    cr_expect_eq(config.eager_bytes, 32u << 10);
     cr_expect_eq(config.heap_bytes, 1u << 30);
+    cr_expect_eq(config.eager_bytes, 32u << 10);
     cr_expect_eq(config.share_bytes, 128u << 10);
     cr_expect_eq(config.ring_slots, 4);
     cr_expect_eq(config.banks, 2);
@@ -84,9 +85,9 @@ Test(config, good_values, .timeout = 10) {
     expect_value(c, "TUTTI_WINDOW", "3G", "3G");
     cr_expect_eq(c->env.config.window_bytes, (size_t)3 << 30);
     expect_value(c, "TUTTI_WINDOW", "1000001", "1000001");
-    expect_value(c, "TUTTI_EAGER", "4K", "4K");
     expect_value(c, "TUTTI_HEAP", "0", "0");
     expect_value(c, "TUTTI_HEAP", "64G", "64G");
+    expect_value(c, "TUTTI_EAGER", "4K", "4K");
     expect_value(c, "TUTTI_EAGER", "1024K", "1M");
     expect_value(c, "TUTTI_MTU", "0", "0");
     expect_value(c, "TUTTI_MTU", "1024", "1024");

@@ -1,16 +1,21 @@
 /*
  * Every variant of every kernel against a plain reference, bit by bit: all numbers of operands, all
- * short counts, special values, any alignment, in place, with the second destination; what lies
- * around the arrays must stay as it is.
+ * short counts, special values, any alignment, in place, with the second destination, in and past the
+ * caches; what lies around the arrays must stay as it is.
  */
 #include <criterion/criterion.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include "collectives/kernels.h"
+#include "collectives/kernels_choice.h"
+#include "capture.h"
+#include "kernels_reference.h"
+#include "kernels_values.h"
 
 enum {
     OPERANDS = 20,
@@ -20,114 +25,6 @@ enum {
     AREA = GUARD + ALIGNMENTS + ELEMENTS * 8 + GUARD,
     FILL = 0xA5,
 };
-
-/* ---- the reference ------------------------------------------------------------------------ */
-
-static uint64_t exponent_mask(int bits) {
-    return bits == 32 ? 0x7F800000 : 0x7FF0000000000000;
-}
-
-static int is_nan(int bits, uint64_t x) {
-    return (x & (UINT64_MAX >> (65 - bits))) > exponent_mask(bits);
-}
-
-static uint64_t quiet(int bits, uint64_t x) {
-    return x | (uint64_t)1 << (bits == 32 ? 22 : 51);
-}
-
-/* volatile: computed at run time in the type itself, not by the compiler. */
-static uint64_t arithmetic32(tutti_op op, uint64_t x, uint64_t y) {
-    const uint32_t x_bits = (uint32_t)x, y_bits = (uint32_t)y;
-    volatile float a, b, r;
-    uint32_t bits;
-
-    memcpy((void *)&a, &x_bits, sizeof(a));
-    memcpy((void *)&b, &y_bits, sizeof(b));
-    r = op == TUTTI_SUM ? a + b : a * b;
-    if (op == TUTTI_MIN || op == TUTTI_MAX) {
-        return (op == TUTTI_MIN ? b < a : a < b) ? y : x;
-    }
-    memcpy(&bits, (void *)&r, sizeof(bits));
-    return bits;
-}
-
-static uint64_t arithmetic64(tutti_op op, uint64_t x, uint64_t y) {
-    volatile double a, b, r;
-    uint64_t bits;
-
-    memcpy((void *)&a, &x, sizeof(a));
-    memcpy((void *)&b, &y, sizeof(b));
-    r = op == TUTTI_SUM ? a + b : a * b;
-    if (op == TUTTI_MIN || op == TUTTI_MAX) {
-        return (op == TUTTI_MIN ? b < a : a < b) ? y : x;
-    }
-    memcpy(&bits, (void *)&r, sizeof(bits));
-    return bits;
-}
-
-static uint64_t real(int bits, tutti_op op, uint64_t x, uint64_t y) {
-    const int selects = op == TUTTI_MIN || op == TUTTI_MAX;
-    const uint64_t sign = (uint64_t)1 << (bits - 1);
-
-    if (is_nan(bits, x) || is_nan(bits, y)) {
-        const uint64_t nan = is_nan(bits, x) ? x : y;
-        return selects ? nan : quiet(bits, nan);
-    }
-    if (selects && ((x | y) & ~sign) == 0) {
-        return op == TUTTI_MIN ? x | y : x & y;
-    }
-    return bits == 32 ? arithmetic32(op, x, y) : arithmetic64(op, x, y);
-}
-
-static uint64_t integer(int bits, tutti_op op, uint64_t x, uint64_t y) {
-    const int64_t a = bits == 32 ? (int32_t)x : (int64_t)x;
-    const int64_t b = bits == 32 ? (int32_t)y : (int64_t)y;
-
-    switch (op) {
-    case TUTTI_SUM:
-        return x + y;
-    case TUTTI_PROD:
-        return x * y;
-    case TUTTI_MIN:
-        return b < a ? y : x;
-    case TUTTI_MAX:
-        return a < b ? y : x;
-    case TUTTI_LAND:
-        return a && b;
-    case TUTTI_LOR:
-        return a || b;
-    case TUTTI_LXOR:
-        return !a != !b;
-    case TUTTI_BAND:
-        return x & y;
-    case TUTTI_BOR:
-        return x | y;
-    default:
-        return x ^ y;
-    }
-}
-
-static uint64_t get(tutti_type type, const unsigned char *p, size_t i) {
-    uint64_t x = 0;
-    uint32_t half;
-
-    if (tu_type_bytes(type) == 8) {
-        memcpy(&x, p + 8 * i, 8);
-        return x;
-    }
-    memcpy(&half, p + 4 * i, 4);
-    return half;
-}
-
-static void put(tutti_type type, unsigned char *p, size_t i, uint64_t x) {
-    const uint32_t half = (uint32_t)x;
-
-    if (tu_type_bytes(type) == 8) {
-        memcpy(p + 8 * i, &x, 8);
-    } else {
-        memcpy(p + 4 * i, &half, 4);
-    }
-}
 
 /* ---- one call ----------------------------------------------------------------------------- */
 
@@ -150,53 +47,11 @@ struct call {
     int out, also; /* an operand, OWN or NONE */
 };
 
-/* splitmix64 */
+/* The variants, and one more: bodies of 64 bytes in whatever instructions the compiler has for them. */
+extern const struct tu_kernels tu_kernels_wide;
+
 static uint64_t draw(struct bench *b) {
-    uint64_t z = b->random += 0x9E3779B97F4A7C15;
-
-    z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9;
-    z = (z ^ z >> 27) * 0x94D049BB133111EB;
-    return z ^ z >> 31;
-}
-
-static const uint32_t special32[] = {
-    0,          0x80000000, 0x3F800000, 0xBF800000,             /* zeros, ones */
-    0x7F800000, 0xFF800000, 0x7F7FFFFF, 0xFF7FFFFF,             /* infinite, largest */
-    0x00000001, 0x80000001, 0x007FFFFF, 0x00800000, 0x80800000, /* denormals, smallest normal */
-    0x7FC00000, 0xFFC00000, 0x7FC12345, 0xFFD6789A,             /* quiet NaNs */
-    0x7F800001, 0xFF812345, 0x7FBFFFFF,                         /* signalling NaNs */
-};
-enum { SPECIALS = sizeof(special32) / sizeof(special32[0]) };
-
-/* clang-format off */
-static const uint64_t special64[SPECIALS] = {
-    0,                  0x8000000000000000, 0x3FF0000000000000, 0xBFF0000000000000,
-    0x7FF0000000000000, 0xFFF0000000000000, 0x7FEFFFFFFFFFFFFF, 0xFFEFFFFFFFFFFFFF,
-    0x0000000000000001, 0x8000000000000001, 0x000FFFFFFFFFFFFF, 0x0010000000000000,
-    0x8010000000000000, 0x7FF8000000000000, 0xFFF8000000000000, 0x7FF8000012345678,
-    0xFFFA00009ABCDEF0, 0x7FF0000000000001, 0xFFF0000012345678, 0x7FF7FFFFFFFFFFFF,
-};
-/* clang-format on */
-
-/* For integers too: zeros and ends of the range among them. */
-static uint64_t special(tutti_type type, uint64_t i) {
-    return tu_type_bytes(type) == 8 ? special64[i % SPECIALS] : special32[i % SPECIALS];
-}
-
-/* Any bits; numbers near 1, so that sums round; special values. */
-static uint64_t value(struct bench *b) {
-    const uint64_t x = draw(b);
-
-    switch (draw(b) % 8) {
-    case 0:
-        return special(b->type, x);
-    case 1:
-    case 2:
-        return x;
-    default:
-        return tu_type_bytes(b->type) == 8 ? (x & 0x807FFFFFFFFFFFFF) + 0x3FC0000000000000
-                                           : ((uint32_t)x & 0x81FFFFFF) + 0x3E000000;
-    }
+    return draw_word(&b->random);
 }
 
 static void open_bench(struct bench *b, tutti_type type) {
@@ -211,7 +66,7 @@ static void open_bench(struct bench *b, tutti_type type) {
         b->source[k] = malloc(ELEMENTS * 8);
         cr_assert(b->source[k]);
         for (size_t i = 0; i < ELEMENTS; i++) {
-            put(type, b->source[k], i, value(b));
+            put(type, b->source[k], i, draw_value(type, &b->random));
         }
     }
 }
@@ -227,16 +82,13 @@ static void close_bench(struct bench *b) {
 }
 
 static void expect(struct bench *b, tutti_op op, int n, size_t count) {
-    const int bits = 8 * (int)tu_type_bytes(b->type);
-    const int is_real = b->type == TUTTI_F32 || b->type == TUTTI_F64;
+    const uint64_t mask = UINT64_MAX >> (64 - 8 * tu_type_bytes(b->type));
 
     for (size_t i = 0; i < count; i++) {
         uint64_t x = get(b->type, b->source[0], i);
 
         for (int k = 1; k < n; k++) {
-            const uint64_t y = get(b->type, b->source[k], i);
-            x = is_real ? real(bits, op, x, y) : integer(bits, op, x, y);
-            x &= UINT64_MAX >> (64 - bits);
+            x = reference(b->type, op, x, get(b->type, b->source[k], i)) & mask;
         }
         put(b->type, b->expected, i, x);
     }
@@ -260,45 +112,69 @@ static int place(int destination, int own) {
     return destination == OWN ? own : destination;
 }
 
-/* Runs one call on fresh copies; b->expected must hold its result (or that of a longer one). */
-static void check(struct bench *b, const struct tu_kernels *variant, struct call c) {
+/* Fresh operands and destinations, at the offsets that b says. */
+static void prepare(struct bench *b, int n, size_t bytes) {
+    for (int k = 0; k < OPERANDS + 2; k++) {
+        if (k < n || k >= OPERANDS) {
+            memset(b->area[k], FILL, GUARD + b->offset[k] + bytes + GUARD);
+        }
+        if (k < n) {
+            memcpy(array(b, k), b->source[k], bytes);
+        }
+    }
+}
+
+/* Runs one call; b->expected must hold its result (or that of a longer one). */
+static void check(struct bench *b, const char *name, tu_kernel *kernel, struct call c) {
     const size_t bytes = c.count * tu_type_bytes(b->type);
     const int out = place(c.out, OPERANDS), also = place(c.also, OPERANDS + 1);
     const void *a[OPERANDS];
 
-    for (int k = 0; k < OPERANDS + 2; k++) {
-        b->offset[k] = draw(b) % ALIGNMENTS;
-        if (k < c.n || k >= OPERANDS) {
-            memset(b->area[k], FILL, GUARD + b->offset[k] + bytes + GUARD);
-        }
-        if (k < c.n) {
-            memcpy(array(b, k), b->source[k], bytes);
-            a[k] = array(b, k);
-        }
+    prepare(b, c.n, bytes);
+    for (int k = 0; k < c.n; k++) {
+        a[k] = array(b, k);
     }
-    variant->fold[b->type][c.op](array(b, out), c.also == NONE ? NULL : array(b, also), a, c.n,
-                                 c.count);
+    kernel(array(b, out), c.also == NONE ? NULL : array(b, also), a, c.n, c.count);
     for (int k = 0; k < OPERANDS + 2; k++) {
         const int result = k == out || k == also;
 
         if (k < c.n || result) {
             cr_assert(holds(b, k, result ? b->expected : b->source[k], bytes),
-                      "%s %s %s: n=%d count=%zu out=%d also=%d: area %d at %zu is wrong",
-                      variant->name, tu_type_name(b->type), tu_op_name(c.op), c.n, c.count, c.out,
-                      c.also, k, b->offset[k]);
+                      "%s %s %s: n=%d count=%zu out=%d also=%d: area %d at %zu is wrong", name,
+                      tu_type_name(b->type), tu_op_name(c.op), c.n, c.count, c.out, c.also, k,
+                      b->offset[k]);
         }
     }
     cr_assert(holds(b, OPERANDS + 1, b->expected, also == OPERANDS + 1 ? bytes : 0));
 }
 
-/* The same call in all variants. */
-static void check_all(struct bench *b, struct call c) {
+static void check_variant(struct bench *b, const struct tu_kernels *variant, struct call c) {
+    check(b, variant->name, variant->fold[b->type][c.op], c);
+    if (c.count >= 256) { /* shorter ones are not stored past the caches */
+        char name[32];
+
+        snprintf(name, sizeof(name), "%s (stream)", variant->name);
+        check(b, name, variant->stream[b->type][c.op], c);
+    }
+}
+
+/* The same call in all variants, at the offsets that b says. */
+static void check_here(struct bench *b, struct call c) {
     int variants;
     const struct tu_kernels *const *variant = tu_kernels_all(&variants);
 
     for (int v = 0; v < variants; v++) {
-        check(b, variant[v], c);
+        check_variant(b, variant[v], c);
     }
+    check_variant(b, &tu_kernels_wide, c);
+}
+
+/* The same at any offsets. */
+static void check_all(struct bench *b, struct call c) {
+    for (int k = 0; k < OPERANDS + 2; k++) {
+        b->offset[k] = draw(b) % ALIGNMENTS;
+    }
+    check_here(b, c);
 }
 
 static int has(int type, int op) {
@@ -319,8 +195,10 @@ static void short_counts(tutti_type type) {
     open_bench(&b, type);
     for (int op = 0; op < TU_OPS; op++) {
         for (int n = 1; has(type, op) && n <= OPERANDS; n++) {
-            expect(&b, op, n, 70);
-            for (size_t count = 0; count <= 70; count++) {
+            const size_t most = n <= 9 ? 300 : 70;
+
+            expect(&b, op, n, most);
+            for (size_t count = 0; count <= most; count++) {
                 const int k = draw_destination(&b, n);
 
                 check_all(&b, (struct call){op, n, count, OWN, NONE});
@@ -352,6 +230,29 @@ static void in_place(struct bench *b, int op, int n, size_t count) {
         check_all(b, (struct call){op, n, count, k, OWN});
         check_all(b, (struct call){op, n, count, OWN, k});
         check_all(b, (struct call){op, n, count, k, (k + 1) % n});
+    }
+}
+
+/* Every place of the destination in a line of the cache, with operands beside or apart from it. */
+Test(kernels, every_offset, .timeout = 100) {
+    static const size_t counts[] = {3, 9, 30, 70, 1200};
+    struct bench b;
+
+    for (int type = 0; type < TU_TYPES; type++) {
+        open_bench(&b, type);
+        for (int n = 1; n <= 9; n++) {
+            expect(&b, TUTTI_SUM, n, 1200);
+            for (size_t at = 0; at < ALIGNMENTS; at++) {
+                for (int k = 0; k < OPERANDS + 2; k++) {
+                    b.offset[k] = k >= OPERANDS ? at : (at + at / 8 * (size_t)k) % ALIGNMENTS;
+                }
+                for (size_t j = 0; j < sizeof(counts) / sizeof(counts[0]); j++) {
+                    check_here(&b, (struct call){TUTTI_SUM, n, counts[j], OWN, OWN});
+                    check_here(&b, (struct call){TUTTI_SUM, n, counts[j], n - 1, NONE});
+                }
+            }
+        }
+        close_bench(&b);
     }
 }
 
@@ -453,6 +354,7 @@ Test(kernels, count_zero_touches_nothing, .timeout = 10) {
         for (int type = 0; type < TU_TYPES; type++) {
             for (int op = 0; has(type, op) && op < TU_OPS; op++) {
                 variant[v]->fold[type][op](NULL, NULL, NULL, 2, 0);
+                variant[v]->stream[type][op](NULL, NULL, NULL, 2, 0);
             }
         }
     }
@@ -469,12 +371,33 @@ Test(kernels, tables, .timeout = 10) {
         for (int type = 0; type < TU_TYPES; type++) {
             for (int op = 0; op < TU_OPS; op++) {
                 cr_assert_eq(variant[v]->fold[type][op] != NULL, has(type, op));
+                cr_assert_eq(variant[v]->stream[type][op] != NULL, has(type, op));
             }
         }
     }
 #if defined(__x86_64__)
     cr_assert_str_eq(variant[0]->name, "sse2");
 #endif
+}
+
+Test(kernels, forced_by_name, .timeout = 10) {
+    struct capture *c = capture_open();
+    int variants;
+    const struct tu_kernels *const *variant = tu_kernels_all(&variants), *chosen = NULL;
+
+    cr_assert_eq(tu_kernels_choose(&c->env, &chosen), TUTTI_OK);
+    cr_assert_eq(chosen, tu_kernels_best());
+    for (int v = 0; v < variants; v++) {
+        cr_assert_eq(tu_config_set(&c->env, "TUTTI_KERNELS", variant[v]->name), TUTTI_OK);
+        cr_assert_eq(tu_kernels_choose(&c->env, &chosen), TUTTI_OK);
+        cr_assert_eq(chosen, variant[v]);
+    }
+    cr_assert_eq(tu_config_set(&c->env, "TUTTI_KERNELS", "mmx"), TUTTI_OK);
+    cr_assert_eq(tu_kernels_choose(&c->env, &chosen), TUTTI_ERR_CONFIG);
+    cr_assert_eq(chosen, variant[variants - 1]);
+    cr_assert(strstr(c->env.error, "TUTTI_KERNELS=mmx: this processor runs "), "%s", c->env.error);
+    cr_assert(strstr(c->env.error, chosen->name), "%s", c->env.error);
+    free(c);
 }
 
 Test(kernels, names_and_sizes, .timeout = 10) {

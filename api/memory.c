@@ -69,7 +69,7 @@ static void tell_private(tutti_job *job, size_t bytes, const char *why) {
         return;
     job->told_private = true;
     tu_log(&job->env, TU_LOG_WARN,
-           "tutti_alloc: %s are private memory, which peers can't read in place: %s; raise "
+           "tutti_alloc: a block of %s is private, peers can't read it in place: %s; raise "
            "TUTTI_HEAP (this is said once)",
            tu_text_size(bytes, size, sizeof size), why);
 }

@@ -62,6 +62,10 @@ struct bench_backend {
                  int root);
     int (*allreduce)(struct bench_world *world, const void *source, void *target, size_t count,
                      enum bench_type type, enum bench_op op);
+    const char *alloc_name; /* of the call that alloc makes */
+    /* Memory for buffers, page by page as the library gives it; *kind gets a word for it. NULL: none. */
+    void *(*alloc)(struct bench_world *world, size_t bytes, const char **kind);
+    void (*release)(struct bench_world *world, void *memory);
     const char *(*error)(struct bench_world *world);
     /* What such a call runs; "" if that can't be known. */
     const char *(*algorithm)(struct bench_world *world, enum bench_call call, size_t count,
@@ -109,7 +113,7 @@ struct bench_options {
     double seconds; /* per size */
     double limit_s; /* per size: then it ends early, and larger ones are left out */
     double skew_us; /* below 0: ranks arrive as they come */
-    bool check_only, cold, bare, pin, floor;
+    bool check_only, cold, bare, alloc, pin, floor;
     const char *json;  /* file, NULL: none */
     const char *write; /* file for what tune found, NULL: none */
 };
@@ -167,6 +171,7 @@ struct bench_row {
     bool slow;           /* it took longer than the limit */
     double min_us, median_us, max_us;
     const char *algorithm, *transports;
+    const char *memory; /* of the source */
     bool counted;
     double most[BENCH_COUNTS], mean[BENCH_COUNTS]; /* per call, over the ranks */
     double handoff_ns;                             /* just before; 0: not measured */

@@ -61,30 +61,47 @@ static size_t cache_bytes(void) {
     return bytes > 0 ? (size_t)bytes : (size_t)32 << 20;
 }
 
-/* Plain malloc() for all libraries, as programs do. */
-static char *get_memory(const struct trial *t, size_t bytes) {
-    char *memory = malloc(bytes + 1);
+/* Plain malloc() for all libraries, as programs do; or each library's own. */
+static char *get_memory(const struct trial *t, size_t bytes, const char **kind) {
+    const struct bench_backend *backend = t->world->backend;
+    char *memory;
+    *kind = "malloc";
+    if (t->options->alloc)
+        memory = backend->alloc(t->world, bytes + 1, kind);
+    else
+        memory = malloc(bytes + 1);
     if (!memory)
-        bench_fail(t->world, "no memory for buffers of %zu bytes", bytes);
+        bench_fail(t->world, "no memory for buffers of %zu bytes%s%s", bytes,
+                   t->options->alloc ? ": " : "",
+                   t->options->alloc ? backend->error(t->world) : "");
     memset(memory, 0, bytes + 1);
     return memory;
 }
 
-static void get_buffers(struct trial *t) {
+static void put_memory(const struct trial *t, char *memory) {
+    if (t->options->alloc)
+        t->world->backend->release(t->world, memory);
+    else
+        free(memory);
+}
+
+/* `memory` gets the word for the source's. */
+static void get_buffers(struct trial *t, const char **memory) {
+    const char *ignored;
     t->stride = (t->bytes + LINE - 1) / LINE * LINE + LINE;
     t->instances = 1;
     if (t->options->cold && t->bytes)
         t->instances = cache_bytes() / t->stride + 2;
-    t->source = get_memory(t, t->stride * t->instances);
+    t->source = get_memory(t, t->stride * t->instances, memory);
     t->target = t->source;
     if (t->options->call == BENCH_ALLREDUCE)
-        t->target = get_memory(t, t->stride * t->instances);
+        t->target = get_memory(t, t->stride * t->instances, &ignored);
 }
 
 static void free_buffers(struct trial *t) {
     if (t->target != t->source)
-        free(t->target);
-    free(t->source);
+        put_memory(t, t->target);
+    put_memory(t, t->source);
 }
 
 /* Must this rank's source hold values? */
@@ -341,7 +358,7 @@ void bench_measure(struct bench_world *world, const struct bench_options *option
     row->algorithm =
         world->backend->algorithm(world, options->call, row->count, options->type, options->op);
     row->transports = world->backend->transports(world);
-    get_buffers(&trial);
+    get_buffers(&trial, &row->memory);
     trial.skew = options->check_only ? NULL : bench_skew_open(world, options->skew_us);
     check_calls(&trial);
     if (!options->check_only) {

@@ -125,6 +125,18 @@ static int allreduce(struct bench_world *world, const void *source, void *target
                                      MPI_COMM_WORLD));
 }
 
+static void *alloc(struct bench_world *world, size_t bytes, const char **kind) {
+    void *memory = NULL;
+    if (note(world, MPI_Alloc_mem((MPI_Aint)bytes, MPI_INFO_NULL, &memory)))
+        return NULL;
+    *kind = "MPI's";
+    return memory;
+}
+
+static void release(struct bench_world *world, void *memory) {
+    note(world, MPI_Free_mem(memory));
+}
+
 static const char *error(struct bench_world *world) {
     struct mpi_state *state = world->state;
     return state ? state->error : "no memory";
@@ -160,6 +172,9 @@ const struct bench_backend bench_backend = {
     .barrier = barrier,
     .bcast = bcast,
     .allreduce = allreduce,
+    .alloc_name = "MPI_Alloc_mem",
+    .alloc = alloc,
+    .release = release,
     .error = error,
     .algorithm = algorithm,
     .transports = transports,

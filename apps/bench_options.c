@@ -22,6 +22,7 @@ enum {
     KEY_CHECK_ONLY,
     KEY_COLD,
     KEY_BARE,
+    KEY_ALLOC,
     KEY_PIN,
     KEY_FLOOR,
     KEY_JSON,
@@ -55,6 +56,11 @@ static const struct argp_option argp_options[] = {
      "calls",
      0},
     {"bare", KEY_BARE, NULL, 0, "Neither change the source nor read the result between calls", 0},
+    {"alloc", KEY_ALLOC, NULL, 0,
+     "Take buffers from the library (tutti_alloc, MPI_Alloc_mem) instead of malloc. What each size "
+     "has got "
+     "is a column of its own",
+     0},
     {"pin", KEY_PIN, NULL, 0,
      "Pin each rank to the core of its number on its host, of those it may run on", 0},
     {"floor", KEY_FLOOR, NULL, 0,
@@ -181,6 +187,9 @@ static error_t parse_flag(int key, struct bench_options *o) {
         return 0;
     case KEY_BARE:
         o->bare = true;
+        return 0;
+    case KEY_ALLOC:
+        o->alloc = true;
         return 0;
     case KEY_PIN:
         o->pin = true;

@@ -45,7 +45,10 @@ static void print_head(const struct bench_world *world, const struct bench_optio
         fprintf(out, ", root %d", o->root);
     if (o->skew_us >= 0)
         fprintf(out, ", skew up to %g us", o->skew_us);
-    fprintf(out, "%s%s\n", o->cold ? ", cold" : "", o->bare ? ", bare" : "");
+    fprintf(out, "%s%s", o->cold ? ", cold" : "", o->bare ? ", bare" : "");
+    if (o->alloc)
+        fprintf(out, ", memory by %s", world->backend->alloc_name);
+    fprintf(out, "\n");
 }
 
 void bench_floor_print(const struct bench_floor *f, FILE *out) {
@@ -94,13 +97,14 @@ static json_t *json_head(const struct bench_world *world, const struct bench_opt
     for (int r = 0; cpu_of && r < world->size; r++)
         json_array_append_new(cores, json_integer(cpu_of[r]));
     return json_pack(
-        "{s:s, s:s, s:s, s:i, s:i, s:s, s:s, s:s, s:o, s:f, s:o, s:b, s:b, s:b, s:o, s:o}",
+        "{s:s, s:s, s:s, s:i, s:i, s:s, s:s, s:s, s:o, s:f, s:o, s:b, s:b, s:b, s:s, s:o, s:o}",
         "program", world->backend->program, "library", world->version, "call",
         bench_call_name(o->call), "ranks", world->size, "hosts", world->hosts, "host", host, "type",
         bench_type_name(o->type), "op", bench_op_name(o->op), "root",
         o->root == BENCH_ROTATE ? json_string("rotate") : json_integer(o->root), "seconds",
         o->seconds, "skew_us", o->skew_us < 0 ? json_null() : json_real(o->skew_us), "cold",
-        o->cold, "bare", o->bare, "check_only", o->check_only, "pinned_cores", cores, "floor",
+        o->cold, "bare", o->bare, "check_only", o->check_only, "memory",
+        o->alloc ? world->backend->alloc_name : "malloc", "pinned_cores", cores, "floor",
         json_floor(floor));
 }
 
@@ -116,9 +120,10 @@ static double mb_per_s(const struct bench_row *row) {
 }
 
 static json_t *json_row(const struct bench_row *row) {
-    json_t *object = json_pack("{s:I, s:I, s:b, s:s, s:s}", "bytes", (json_int_t)row->bytes,
-                               "count", (json_int_t)row->count, "checked", 1, "algorithm",
-                               row->algorithm, "transports", row->transports);
+    json_t *object =
+        json_pack("{s:I, s:I, s:b, s:s, s:s, s:s}", "bytes", (json_int_t)row->bytes, "count",
+                  (json_int_t)row->count, "checked", 1, "algorithm", row->algorithm, "transports",
+                  row->transports, "memory", row->memory);
     json_object_set_new(object, "handoff_ns", positive_or_null(row->handoff_ns));
     json_object_set_new(object, "floor_us", positive_or_null(row->floor_us));
     if (row->blocks == 0)
@@ -147,6 +152,8 @@ static void print_heading(struct bench_report *report, const struct bench_row *r
         fprintf(out, "  result");
     if (row->algorithm[0])
         fprintf(out, "  %-10s %-9s", "algorithm", "transport");
+    if (report->options->alloc)
+        fprintf(out, " %-7s", "memory");
     for (int i = 0; row->blocks && row->counted && i < BENCH_COUNTS; i++)
         if (i != BENCH_BYTES)
             fprintf(out, " %8.8s", count_names[i]);
@@ -171,6 +178,8 @@ static void print_row(struct bench_report *report, const struct bench_row *row) 
         fprintf(out, "  right ");
     if (row->algorithm[0])
         fprintf(out, "  %-10s %-9s", row->algorithm, row->transports);
+    if (report->options->alloc)
+        fprintf(out, " %-7s", row->memory);
     for (int i = 0; row->blocks && row->counted && i < BENCH_COUNTS; i++)
         if (i != BENCH_BYTES)
             fprintf(out, " %8.4g", row->most[i]);

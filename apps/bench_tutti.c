@@ -84,6 +84,26 @@ static int allreduce(struct bench_world *world, const void *source, void *target
     return tutti_allreduce(source, target, count, type_of(type), op_of(op), state->comm);
 }
 
+static uint64_t heap_used(const struct tutti_state *state) {
+    tutti_counters c = {.size = sizeof c};
+    return tutti_get_counters(state->job, &c) ? 0 : c.heap_used_bytes;
+}
+
+static void *alloc(struct bench_world *world, size_t bytes, const char **kind) {
+    struct tutti_state *state = world->state;
+    void *memory = NULL;
+    uint64_t before = heap_used(state);
+    if (tutti_alloc(state->job, bytes, &memory))
+        return NULL;
+    *kind = heap_used(state) > before ? "shared" : "private";
+    return memory;
+}
+
+static void release(struct bench_world *world, void *memory) {
+    struct tutti_state *state = world->state;
+    tutti_free(state->job, memory);
+}
+
 static const char *error(struct bench_world *world) {
     struct tutti_state *state = world->state;
     if (!state)
@@ -136,6 +156,9 @@ const struct bench_backend bench_backend = {
     .barrier = barrier,
     .bcast = bcast,
     .allreduce = allreduce,
+    .alloc_name = "tutti_alloc",
+    .alloc = alloc,
+    .release = release,
     .error = error,
     .algorithm = algorithm,
     .transports = transports,

@@ -56,13 +56,14 @@ static json_t *collect_window(const struct info_shape *shape) {
     if (status)
         return json_pack("{s:s}", "status", tutti_status_string(status));
     uint64_t total = w.job_bytes + w.comm_bytes + w.edge_bytes + w.board_bytes + w.scratch_bytes;
-    return json_pack("{s:s, s:i, s:i, s:i, s:i, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "status",
+    return json_pack("{s:s, s:i, s:i, s:i, s:i, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "status",
                      tutti_status_string(status), "ranks", shape->ranks, "nodes", shape->nodes,
                      "peers", w.peers, "members", w.members, "window_bytes",
                      (json_int_t)w.window_bytes, "job_bytes", (json_int_t)w.job_bytes, "comm_bytes",
                      (json_int_t)w.comm_bytes, "edge_bytes", (json_int_t)w.edge_bytes,
                      "board_bytes", (json_int_t)w.board_bytes, "scratch_bytes",
-                     (json_int_t)w.scratch_bytes, "total_bytes", (json_int_t)total);
+                     (json_int_t)w.scratch_bytes, "total_bytes", (json_int_t)total, "heap_bytes",
+                     (json_int_t)w.heap_bytes);
 }
 
 /* ---- a job of one rank, whatever has launched this ---- */

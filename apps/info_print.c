@@ -121,6 +121,7 @@ static void print_window(const json_t *window, FILE *out) {
         {"scratch_bytes", "node scratch, when used"},
         {"total_bytes", "all of these, one communicator"},
         {"window_bytes", "the window (TUTTI_WINDOW)"},
+        {"heap_bytes", "heap of tutti_alloc, behind it"},
     };
     char text[32];
     if (strcmp(text_of(window, "status"), "TUTTI_OK") != 0) {

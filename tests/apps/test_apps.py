@@ -111,6 +111,13 @@ class Info(unittest.TestCase):
     def test_alone_there_is_nobody_to_share_with(self):
         window = self.info()["window"]
         self.assertEqual((window["peers"], window["board_bytes"], window["scratch_bytes"]), (0, 0, 0))
+        self.assertEqual(window["heap_bytes"], 0)
+
+    def test_heap(self):
+        window = self.info("--ranks", 4)["window"]
+        self.assertEqual((window["window_bytes"], window["heap_bytes"]), (32 << 20, 1 << 30))
+        self.assertEqual(self.info("--ranks", 4, TUTTI_HEAP="64M")["window"]["heap_bytes"], 64 << 20)
+        self.assertEqual(self.info("--ranks", 4, "--nodes", 4)["window"]["heap_bytes"], 0)
 
     def test_text_is_aligned(self):
         code, out, err = run("tutti-info")
@@ -272,6 +279,22 @@ class Bench(BenchCase):
             for option in ("--cold", "--bare"):
                 result = self.bench(2, call, "--max", "2K", "--seconds", 0.01, option)
                 self.assertTrue(result[option[2:]])
+
+    def test_memory_of_the_library(self):
+        def memory(result):
+            return result["memory"], {row["memory"] for row in result["rows"]}
+        short = ("--max", "2K", "--seconds", 0.01)
+        for call in ("allreduce", "bcast"):
+            self.assertEqual(memory(self.bench(2, call, *short)), ("malloc", {"malloc"}))
+            self.assertEqual(memory(self.bench(2, call, *short, "--alloc")), ("tutti_alloc", {"shared"}))
+        self.assertEqual(memory(self.bench(2, "allreduce", *short, "--alloc", TUTTI_HEAP="0")),
+                         ("tutti_alloc", {"private"}))
+        self.assertEqual(memory(self.bench(1, "allreduce", *short, "--alloc", "--cold")),
+                         ("tutti_alloc", {"private"}))
+        code, out, err = run("tutti-bench", "bcast", *short, "--alloc", launcher=ranks(2))
+        self.assertEqual(code, 0, err)
+        self.assertIn(", memory by tutti_alloc\n", out)
+        self.assertIn(" memory ", out.splitlines()[1])
 
     def test_a_limit_ends_a_run(self):
         result = self.bench(2, "allreduce", "--seconds", 0.1, "--limit", 0.001)

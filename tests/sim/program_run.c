@@ -74,14 +74,15 @@ static bool expect_ok(struct runner *r, tutti_status status, const char *what, u
 /* Guards all around, source and target at odd addresses. */
 static void make_buffers(struct runner *r, struct under_way *call) {
     struct op *op = call->op;
-    size_t gap = GUARD + draw(r, 9), bytes = op->count * tutti_type_size(op->values.type);
+    size_t shift = draw(r, 9), bytes = op->count * tutti_type_size(op->values.type);
+    size_t before = GUARD + shift, between = GUARD + shift * 5 % 9; /* the sum may be odd, too */
 
     call->bytes = op->call == TUTTI_CALL_BARRIER ? 0 : bytes;
-    call->memory_bytes = 3 * gap + 2 * call->bytes;
+    call->memory_bytes = before + between + GUARD + 2 * call->bytes;
     call->memory = malloc(call->memory_bytes);
     memset(call->memory, GUARD_BYTE, call->memory_bytes);
-    call->source = call->memory + gap;
-    call->target = call->source + call->bytes + gap;
+    call->source = call->memory + before;
+    call->target = call->source + call->bytes + between;
     memset(call->target, UNSET_BYTE, call->bytes);
     call->in_place = op->call == TUTTI_CALL_ALLREDUCE && draw(r, 2);
     bool contributes = op->call == TUTTI_CALL_ALLREDUCE || (int)r->rank->rank == op->root;

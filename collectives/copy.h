@@ -20,14 +20,15 @@ enum { TU_COPY_LONG = 1024 }; /* below, memcpy uses vectors itself */
 
 typedef long long tu_copy_vector __attribute__((vector_size(16), aligned(1), may_alias));
 
-/* A whole block is read before any of it is written: no load waits for a store that it resembles. */
+/* A whole block is read before any of it is written: no load waits for a store that it resembles. Eight
+   variables, as compilers put an array on the stack. */
 static inline void tu_copy_128(unsigned char *to, const unsigned char *from) {
-    enum { VECTORS = 128 / sizeof(tu_copy_vector) };
-    tu_copy_vector v[VECTORS];
-    for (int i = 0; i < VECTORS; i++)
-        v[i] = ((const tu_copy_vector *)(const void *)from)[i];
-    for (int i = 0; i < VECTORS; i++)
-        ((tu_copy_vector *)(void *)to)[i] = v[i];
+    const tu_copy_vector *in = (const void *)from;
+    tu_copy_vector *out = (void *)to;
+    tu_copy_vector a = in[0], b = in[1], c = in[2], d = in[3];
+    tu_copy_vector e = in[4], f = in[5], g = in[6], h = in[7];
+    out[0] = a, out[1] = b, out[2] = c, out[3] = d;
+    out[4] = e, out[5] = f, out[6] = g, out[7] = h;
 }
 
 /* The two do not overlap. */

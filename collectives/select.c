@@ -18,8 +18,8 @@ static const struct {
     uint32_t barrier;      /* one node of up to so many ranks: all look at all boards */
 } limit = {
     .flat_pair = 32 << 10,
-    .flat = 512 << 10,
-    .accumulate = 24 << 10,
+    .flat = 160 << 10,
+    .accumulate = 16 << 10,
     .ordered = 32 << 10,
     .leaders = 16 << 10,
     .bcast_block = 8 << 10,

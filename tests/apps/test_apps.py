@@ -415,9 +415,10 @@ class Window(unittest.TestCase):
             self.assertEqual(self.used(n, "barrier"), least)
             self.assertEqual(self.used(n, "allreduce", "--min", "1K", "--max", "1K"),
                              least + window["board_bytes"])
-            self.assertEqual(self.used(n, "allreduce", "--min", "256K", "--max", "256K",
-                                       TUTTI_ALLREDUCE="two_phase"),
-                             least + window["board_bytes"] + window["scratch_bytes"])
+            for algorithm, part in (("two_phase", "board"), ("accumulate", "scratch")):
+                self.assertEqual(self.used(n, "allreduce", "--min", "256K", "--max", "256K",
+                                           TUTTI_ALLREDUCE=algorithm),
+                                 least + window[part + "_bytes"])
 
     def test_edges(self):
         window = self.parts(2)

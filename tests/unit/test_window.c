@@ -223,7 +223,7 @@ static int small_calls(tutti_job *job, const struct letters *l, size_t *used) {
 static bool takes_scratch(tutti_job *job, size_t count) {
     const char *name =
         tutti_algorithm(tutti_world(job), TUTTI_CALL_ALLREDUCE, count, TUTTI_F64, TUTTI_SUM);
-    return name && (strcmp(name, "two_phase") == 0 || strcmp(name, "accumulate") == 0);
+    return name && strcmp(name, "accumulate") == 0;
 }
 
 /* What is chosen for more than 632 bytes on one node uses the slots of the board; for large ones some use node

@@ -11,6 +11,7 @@ struct maker {
     const struct tu_plan *plan;
     struct tu_partition part;
     size_t element_bytes;
+    bool to_target; /* some step of this rank writes to the target */
     const struct tu_series *series;
     struct tu_move *move; /* the next free ones */
     uint32_t *drop;
@@ -148,6 +149,21 @@ static void add_after(struct tu_op *op, uint32_t step) {
     op->far = true;
 }
 
+static uint8_t lend_of(const struct maker *m, const struct tu_step *step, const struct tu_op *op) {
+    bool all_read = step->readers + 1u == m->bound->channels->members;
+    if (step->kind != TU_SHARE || !all_read || op->moves != 1 || op->move->base != TU_SRC)
+        return TU_LEND_NEVER; /* who does not read it would not tell that it is given back */
+    return m->to_target ? TU_LEND_APART : TU_LEND;
+}
+
+static bool writes_target(const struct tu_plan *plan) {
+    for (uint32_t i = 0; i < plan->steps; i++)
+        for (uint32_t d = 0; d < plan->step[i].dsts; d++)
+            if (plan->step[i].dst[d].space == TU_DST)
+                return true;
+    return false;
+}
+
 static void make_op(struct maker *m, uint32_t bank, uint32_t i, struct tu_op *op) {
     const struct tu_step *step = &m->plan->step[i];
     bool message = step->kind != TU_REDUCE && step->kind != TU_COPY;
@@ -176,6 +192,7 @@ static void make_op(struct maker *m, uint32_t bank, uint32_t i, struct tu_op *op
         make_computation(m, step, op);
     }
     find_drops(m, step, op);
+    op->lend = lend_of(m, step, op);
     op->returns = op->drops || op->node || (op->kind == TU_WAIT && op->users == 0);
     op->try = tu_step_choose(op);
 }
@@ -263,7 +280,10 @@ tutti_status tu_program_make(struct tu_env *env, const struct tu_bound *bound,
     tutti_status status = make_room(env, plan, &n, program);
     if (status)
         return status;
-    struct maker m = {.bound = bound, .plan = plan, .element_bytes = element_bytes};
+    struct maker m = {.bound = bound,
+                      .plan = plan,
+                      .element_bytes = element_bytes,
+                      .to_target = writes_target(plan)};
     lay_out(bound, &n, width, program, &m);
     make_ops(&m, bank, cut->slice, program->op[0]);
     program->scratch_bytes =

@@ -36,6 +36,9 @@ struct tu_series {
     uint32_t base;  /* number of segment 0's first use */
 };
 
+/* Can a SHARE lend its source's memory instead of copying it: may nothing write there in this call? */
+enum tu_lend { TU_LEND_NEVER, TU_LEND_APART, /* if source and target are not the same */ TU_LEND };
+
 /* What a step does. Indices are those of the plan's steps. */
 struct tu_op {
     tu_step_fn *try;
@@ -45,6 +48,7 @@ struct tu_op {
     uint8_t dsts;
     uint8_t parts; /* COPY, REDUCE: 1, or 2 where the blocks wrap around */
     bool far;      /* some step of another word comes before it */
+    uint8_t lend;  /* enum tu_lend */
     bool returns;  /* something is given back when it is done */
     uint32_t index;
     /* steps that come before it: bits in its own word of 64, or indices (TU_NO_STEP: none) */

@@ -101,6 +101,7 @@ tutti_status tu_run_start(struct tu_run *run, const struct tu_bound *bound,
             return status;
     }
     run->segments_done = 0;
+    run->lent = NULL;
     run->state = TU_RUN_GOING;
     run->unsettled = bound->wire && cut->slots; /* slots may be new */
     take_numbers(run);
@@ -272,12 +273,22 @@ static inline uint32_t advance_small(struct tu_run *run) {
     return done != before;
 }
 
+/* Has all memory come back that was lent to readers? */
+static bool all_returned(struct tu_run *run) {
+    for (uint32_t i = 0; run->lent && i < run->lent->readers; i++)
+        if (!tu_ring_returned(run->lent, i, run->lent_number))
+            return false;
+    run->lent = NULL;
+    return true;
+}
+
 uint32_t tu_run_advance(struct tu_run *run) {
     run->stuck.cell = NULL;
     uint32_t moved = run->program->small ? advance_small(run) : advance_pipeline(run);
     if (run->unsettled)
         settle(run);
-    if (run->segments_done == run->cut->segments && !run->unsettled && run->state == TU_RUN_GOING)
+    if (run->segments_done == run->cut->segments && !run->unsettled &&
+        run->state == TU_RUN_GOING && all_returned(run))
         run->state = TU_RUN_DONE;
     return moved;
 }
@@ -288,9 +299,25 @@ void tu_run_abandon(struct tu_run *run) {
     run->state = TU_RUN_IDLE;
 }
 
+/* Readers that have not given back what was lent to them. */
+static uint32_t borrowers(const struct tu_run *run, uint32_t *rank, uint32_t room) {
+    const struct tu_channels *channels = run->bound->channels;
+    uint32_t n = 0;
+    for (uint32_t m = 0, i = 0; m < channels->members; m++) {
+        if (m == channels->local || tu_ring_returned(run->lent, i++, run->lent_number))
+            continue;
+        if (n < room)
+            rank[n] = channels->board[m].rank;
+        n++;
+    }
+    return n;
+}
+
 uint32_t tu_run_awaited(const struct tu_run *run, uint32_t *rank, uint32_t room) {
     const struct tu_plan *plan = run->bound->plan;
     uint32_t n = 0;
+    if (run->lent && run->segments_done == run->cut->segments)
+        return borrowers(run, rank, room);
     for (uint32_t w = 0; w < (run->program->small ? 1 : run->places); w++) {
         const struct tu_segment *segment = &run->program->segment[w];
         for (uint32_t i = 0; segment->active && i < plan->steps; i++) {

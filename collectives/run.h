@@ -43,6 +43,10 @@ struct tu_run {
     bool unsettled;        /* some ring owes its writer a credit that could not be sent */
     uint32_t scratch_base; /* number of segment 0's use of node scratch */
     struct tu_stuck stuck; /* after the last pass */
+    /* memory of the caller that readers of the own board read in place: the call lasts until the last
+       such use is given back; NULL: there is none */
+    const struct tu_ring_out *lent;
+    uint32_t lent_number;
     uint32_t culprit;      /* a mismatch: rank in the comm whose message does not fit */
     size_t scratch_bytes;  /* private scratch, grown as plans need */
     uint8_t *scratch;

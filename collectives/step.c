@@ -8,6 +8,8 @@
 #include "collectives/copy.h"
 #include "collectives/run.h"
 
+enum { LEND_LEAST = 4096 }; /* bytes; copying less is faster than waiting for their return */
+
 static inline uint8_t *address(const struct tu_segment *segment, const struct tu_move *move) {
     return segment->base[move->base] + move->offset;
 }
@@ -84,11 +86,28 @@ static bool send_slot(struct tu_run *run, struct tu_segment *segment, const stru
     return sent(tu_ring_send(ring, header_of(run, number), op->bytes));
 }
 
+/* A SHARE out of the source: in place if peers can read it there, and nobody writes it meanwhile. */
+static bool send_source(struct tu_run *run, struct tu_segment *segment, const struct tu_op *op) {
+    struct tu_ring_out *ring = op->ring.out;
+    const uint8_t *from = address(segment, op->move);
+    uint32_t number = tu_run_number(segment, op);
+    uint64_t offset;
+    bool still = op->lend == TU_LEND || run->work->source != run->work->target;
+    if (!still || !tu_window_heap_offset(ring->window, from, op->bytes, &offset))
+        return send_slot(run, segment, op);
+    if (!tu_ring_free(ring, number))
+        return false;
+    tu_ring_lend(ring, header_of(run, number), offset);
+    run->lent = ring;
+    run->lent_number = number;
+    return true;
+}
+
 static tu_step_fn *choose_send(const struct tu_op *op) {
     if (op->idle)
         return send_nothing;
     if (op->bytes > op->ring.out->payload)
-        return send_slot;
+        return op->lend && op->bytes >= LEND_LEAST ? send_source : send_slot;
     if (!op->ring.out->cell[0])
         return send_line;
     return op->moves == 1 ? send_piece : send_mapped;
@@ -123,7 +142,7 @@ static bool wait_mapped(struct tu_run *run, struct tu_segment *segment, const st
 }
 
 static bool wait_any(struct tu_run *run, struct tu_segment *segment, const struct tu_op *op) {
-    const struct tu_ring_in *ring = op->ring.in;
+    struct tu_ring_in *ring = op->ring.in;
     uint32_t number = tu_run_number(segment, op);
     const uint8_t *cell = tu_ring_cell(ring, number);
     struct tu_line_header header = tu_line_header(cell);
@@ -133,7 +152,7 @@ static bool wait_any(struct tu_run *run, struct tu_segment *segment, const struc
     }
     if (!fits(run, op, header))
         return false;
-    if (op->users)
+    if (op->users || op->bytes > ring->payload)
         found(segment, op, tu_ring_data(ring, number, op->bytes));
     return true;
 }

@@ -131,6 +131,7 @@ static void open_pair(const struct tu_channels_params *p, struct tu_channels *c,
         .peer = peer,
         .window = p->window,
         .counters = p->counters,
+        .credit = tu_window_pair_credit(shape, p->comm, bank),
     };
     c->pair_out[bank] = (struct tu_ring_out){
         .next = p->first_number,
@@ -141,6 +142,8 @@ static void open_pair(const struct tu_channels_params *p, struct tu_channels *c,
         .payload = TU_BOARD_PAYLOAD,
         .turn_shift = shift,
         .twin = &c->pair_in[bank],
+        .readers = 1,
+        .credit = p->window->base + tu_window_pair_credit(shape, p->comm, bank),
         .peer = peer,
         .window = p->window,
         .counters = p->counters,
@@ -171,6 +174,9 @@ static void reset_cells(const struct tu_channels_params *p, const struct tu_chan
                    sizeof first);
         for (uint32_t m = 0; m < c->members; m++)
             memcpy(c->window->base + tu_window_board_credit(shape, p->comm, bank, m), &first,
+                   sizeof first);
+        if (shape->members > 1)
+            memcpy(c->window->base + tu_window_pair_credit(shape, p->comm, bank), &first,
                    sizeof first);
     }
     size_t from = tu_window_line(shape, p->comm, 0, 0), to = tu_window_comm(shape, p->comm + 1);

@@ -76,6 +76,17 @@ tutti_status tu_ring_send(struct tu_ring_out *ring, struct tu_line_header header
                                        bytes + sizeof header, ring->immediate | low);
 }
 
+void tu_ring_lend(struct tu_ring_out *ring, struct tu_line_header header, uint64_t offset) {
+    tu_line_store_cacheline(tu_ring_out_cell(ring, header.flag), header, &offset, sizeof offset);
+    ring->counters->lines++;
+}
+
+bool tu_ring_returned(const struct tu_ring_out *ring, uint32_t i, uint32_t number) {
+    /* acquire: the reader's reads of what was lent come before I change it */
+    uint32_t consumed = (uint32_t)load_cell(ring->credit + (size_t)i * TU_CELL_STRIDE);
+    return (int32_t)(consumed - number) > 0;
+}
+
 tutti_status tu_ring_out_slots(struct tu_ring_out *ring, size_t bytes) {
     if (ring->slot)
         return TUTTI_OK;
@@ -85,7 +96,15 @@ tutti_status tu_ring_out_slots(struct tu_ring_out *ring, size_t bytes) {
 
 /* ---- reader ---- */
 
-const uint8_t *tu_ring_data(const struct tu_ring_in *ring, uint32_t number, size_t bytes) {
+/* The writer waits for the use: it is told as soon as that is given back. */
+static void be_prompt(struct tu_ring_in *ring, uint32_t number) {
+    ring->prompt = true;
+    ring->prompt_to = number + 1;
+    if (!ring->lag) /* nothing was told of the last uses */
+        ring->published = ring->consumed - 1;
+}
+
+const uint8_t *tu_ring_data(struct tu_ring_in *ring, uint32_t number, size_t bytes) {
     const uint8_t *cell = tu_ring_cell(ring, number);
     uint32_t slot = tu_ring_place(number, ring->slots);
     if (bytes <= ring->payload && ring->peer->format == TU_FORMAT_CACHELINE)
@@ -97,10 +116,14 @@ const uint8_t *tu_ring_data(const struct tu_ring_in *ring, uint32_t number, size
     }
     if (!ring->peer->window)
         return ring->window->base + ring->slot + slot * ring->slot_stride + TU_SLOT_HEAD;
-    /* a pair's data lies in the window of its line, which is mine in odd turns */
-    bool here = !ring->lag && (number >> ring->turn_shift & 1);
     uint64_t offset;
     memcpy(&offset, cell + sizeof(struct tu_line_header), sizeof offset);
+    if (offset >= ring->window->bytes) {
+        be_prompt(ring, number);
+        return ring->peer->window + offset;
+    }
+    /* a pair's slots lie in the window of their line, which is mine in odd turns */
+    bool here = !ring->lag && (number >> ring->turn_shift & 1);
     return (here ? ring->window->base : ring->peer->window) + offset;
 }
 
@@ -129,6 +152,8 @@ tutti_status tu_ring_settle(struct tu_ring_in *ring) {
         if (status == TUTTI_OK)
             ring->published = ring->consumed;
     }
+    if (status == TUTTI_OK && (int32_t)(ring->published - ring->prompt_to) >= 0)
+        ring->prompt = false;
     return status;
 }
 

@@ -7,6 +7,9 @@
  *
  *   to a mapped reader      data is copied into the writer's own slot; the line carries the slot's
  *                           offset in the writer's window, and the reader reads it there
+ *   ... out of the heap     the line carries the offset of the data itself: nothing is copied. The
+ *                           writer may not change it before the readers have given the use back,
+ *                           which they tell at once
  *   over a wire             data is copied into the writer's own slot and written from there into the
  *                           reader's slot, whose place the reader has announced
  *
@@ -63,6 +66,8 @@ struct tu_ring_in {
     uint32_t next;      /* number of the next call's first use */
     uint32_t consumed;  /* all lower numbers were given back */
     uint32_t published; /* what the writer was told of that */
+    uint32_t prompt_to; /* ... and is told at once up to here */
+    bool prompt;
     uint32_t slots;
     uint64_t given;           /* bit i: number consumed + i was given back */
     const uint8_t *cell[2];   /* line cell of slot 0, in even and odd turns */
@@ -132,6 +137,12 @@ bool tu_ring_sendable(struct tu_ring_out *ring, uint32_t number);
 /* Sends what lies in the slot. Only if sendable. TU_AGAIN: nothing happened. */
 tutti_status tu_ring_send(struct tu_ring_out *ring, struct tu_line_header header, size_t bytes);
 
+/* Mapped: shares what lies at this offset of the own heap, in place. */
+void tu_ring_lend(struct tu_ring_out *ring, struct tu_line_header header, uint64_t offset);
+
+/* Has reader i given use `number` back, as far as it has told? */
+bool tu_ring_returned(const struct tu_ring_out *ring, uint32_t i, uint32_t number);
+
 /* Takes slots of `bytes` out of the window, unless done before. */
 tutti_status tu_ring_out_slots(struct tu_ring_out *ring, size_t bytes);
 
@@ -150,7 +161,7 @@ static inline bool tu_ring_whole(const struct tu_ring_in *ring, uint32_t number,
 }
 
 /* Where its data lies. Only after it has arrived, and until it is given back. */
-const uint8_t *tu_ring_data(const struct tu_ring_in *ring, uint32_t number, size_t bytes);
+const uint8_t *tu_ring_data(struct tu_ring_in *ring, uint32_t number, size_t bytes);
 
 /* Can `number` be given back, or is it too far ahead of the oldest one? (Skipped uses only.) */
 static inline bool tu_ring_near(const struct tu_ring_in *ring, uint32_t number) {
@@ -170,9 +181,9 @@ static inline void tu_ring_give_back(struct tu_ring_in *ring, uint32_t number) {
     }
 }
 
-/* True if the writer must be told: credit lags half a ring. */
+/* True if the writer must be told: credit lags half a ring, or the writer waits for it. */
 static inline bool tu_ring_owes(const struct tu_ring_in *ring) {
-    return ring->lag && ring->consumed - ring->published >= ring->lag;
+    return ring->prompt || (ring->lag && ring->consumed - ring->published >= ring->lag);
 }
 
 /* The same, or the slots are new: only at the start of a call that uses them. */

@@ -25,6 +25,7 @@ static size_t part_bytes(const struct tu_window_shape *s, enum tu_window_part pa
     case TU_PART_BOARD:
         return (size_t)s->banks * s->slots * TU_BOARD_STRIDE;
     case TU_PART_PAIR_SLOT:
+    case TU_PART_PAIR_CREDIT:
         return s->members > 1 ? (size_t)s->banks * TU_CELL_STRIDE : 0;
     case TU_PART_PAIR:
         return s->members > 1 ? (size_t)s->banks * s->slots * TU_BOARD_STRIDE : 0;
@@ -71,6 +72,10 @@ size_t tu_window_board(const struct tu_window_shape *s, uint32_t comm, uint32_t 
 
 size_t tu_window_pair_slot(const struct tu_window_shape *s, uint32_t comm, uint32_t bank) {
     return part_at(s, comm, TU_PART_PAIR_SLOT) + (size_t)bank * TU_CELL_STRIDE;
+}
+
+size_t tu_window_pair_credit(const struct tu_window_shape *s, uint32_t comm, uint32_t bank) {
+    return part_at(s, comm, TU_PART_PAIR_CREDIT) + (size_t)bank * TU_CELL_STRIDE;
 }
 
 size_t tu_window_pair(const struct tu_window_shape *s, uint32_t comm, uint32_t bank) {

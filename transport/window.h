@@ -17,6 +17,8 @@
  *   announce [P][D]    edge reader -> me   offset + 1 of its slots for my edge to it
  *   bcredit  [D][M]    node reader -> me   consumed count of my board
  *   pslot    [D]       me -> the other     offset + 1 of my slots of the pair (channels.h)   *
+ *   pcredit  [D]       the other -> me     consumed count of my side of the pair, told only
+ *                                          when it read my memory in place                   *
  *   line     [P][D][R] edge writer -> me   line cells of the edge from it
  *   board    [D][R]    me -> node          line cells of my board
  *   pair     [D][R]    either -> either    line cells of the pair                            *
@@ -72,6 +74,7 @@ enum tu_window_part {
     TU_PART_ANNOUNCE,
     TU_PART_BOARD_CREDIT,
     TU_PART_PAIR_SLOT,
+    TU_PART_PAIR_CREDIT,
     TU_PART_LINE, /* from here on line cells */
     TU_PART_BOARD,
     TU_PART_PAIR,
@@ -90,6 +93,7 @@ size_t tu_window_announce(const struct tu_window_shape *s, uint32_t comm, uint32
 size_t tu_window_line(const struct tu_window_shape *s, uint32_t comm, uint32_t peer, uint32_t bank);
 size_t tu_window_board(const struct tu_window_shape *s, uint32_t comm, uint32_t bank);
 size_t tu_window_pair_slot(const struct tu_window_shape *s, uint32_t comm, uint32_t bank);
+size_t tu_window_pair_credit(const struct tu_window_shape *s, uint32_t comm, uint32_t bank);
 size_t tu_window_pair(const struct tu_window_shape *s, uint32_t comm, uint32_t bank);
 size_t tu_window_board_credit(const struct tu_window_shape *s, uint32_t comm, uint32_t bank,
                               uint32_t member);

@@ -287,8 +287,8 @@ uint32_t tu_run_advance(struct tu_run *run) {
     uint32_t moved = run->program->small ? advance_small(run) : advance_pipeline(run);
     if (run->unsettled)
         settle(run);
-    if (run->segments_done == run->cut->segments && !run->unsettled &&
-        run->state == TU_RUN_GOING && all_returned(run))
+    if (run->segments_done == run->cut->segments && !run->unsettled && run->state == TU_RUN_GOING &&
+        all_returned(run))
         run->state = TU_RUN_DONE;
     return moved;
 }

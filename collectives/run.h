@@ -47,8 +47,8 @@ struct tu_run {
        such use is given back; NULL: there is none */
     const struct tu_ring_out *lent;
     uint32_t lent_number;
-    uint32_t culprit;      /* a mismatch: rank in the comm whose message does not fit */
-    size_t scratch_bytes;  /* private scratch, grown as plans need */
+    uint32_t culprit;     /* a mismatch: rank in the comm whose message does not fit */
+    size_t scratch_bytes; /* private scratch, grown as plans need */
     uint8_t *scratch;
 };
 

@@ -80,7 +80,7 @@ static bool send_line(struct tu_run *run, struct tu_segment *segment, const stru
 static bool send_slot(struct tu_run *run, struct tu_segment *segment, const struct tu_op *op) {
     struct tu_ring_out *ring = op->ring.out;
     uint32_t number = tu_run_number(segment, op);
-    if (!tu_ring_free(ring, number) || !tu_ring_sendable(ring, number))
+    if (!tu_ring_slot_free(ring, number) || !tu_ring_sendable(ring, number))
         return false;
     gather(segment, op, tu_ring_slot(ring, number));
     return sent(tu_ring_send(ring, header_of(run, number), op->bytes));

@@ -16,6 +16,7 @@ static void open_edge(const struct tu_channels_params *p, uint32_t i, uint32_t b
         .next = p->first_number,
         .limit = p->first_number + shape->slots,
         .slots = shape->slots,
+        .pieces = shape->slots,
         .readers = 1,
         .credit = w->base + tu_window_credit(shape, p->comm, i, bank),
         .cell = {peer->window ? peer->window + there : NULL,
@@ -75,11 +76,13 @@ static uint32_t reader_of(uint32_t member, uint32_t writer) {
 static void open_boards(const struct tu_channels_params *p, struct tu_channels *c, uint32_t bank) {
     struct tu_window *w = p->window;
     const struct tu_window_shape *shape = &w->shape;
+    uint32_t cells = TU_BOARD_DEPTH * shape->slots;
 
     c->own[bank] = (struct tu_ring_out){
         .next = p->first_number,
-        .limit = p->first_number + shape->slots,
-        .slots = shape->slots,
+        .limit = p->first_number + cells,
+        .slots = cells,
+        .pieces = shape->slots,
         .readers = p->members - 1,
         .credit = w->base + tu_window_board_credit(shape, p->comm, bank, 0),
         .cell = {w->base + tu_window_board(shape, p->comm, bank),
@@ -99,7 +102,7 @@ static void open_boards(const struct tu_channels_params *p, struct tu_channels *
             .next = p->first_number,
             .consumed = p->first_number,
             .published = p->first_number,
-            .slots = shape->slots,
+            .slots = cells,
             .cell = {board->peer->window + tu_window_board(shape, p->comm, bank),
                      board->peer->window + tu_window_board(shape, p->comm, bank)},
             .stride = TU_BOARD_STRIDE,
@@ -137,6 +140,7 @@ static void open_pair(const struct tu_channels_params *p, struct tu_channels *c,
         .next = p->first_number,
         .limit = p->first_number + shape->slots,
         .slots = shape->slots,
+        .pieces = shape->slots,
         .cell = {p->window->base + at, peer->window + at},
         .stride = TU_BOARD_STRIDE,
         .payload = TU_BOARD_PAYLOAD,

@@ -42,7 +42,7 @@ static bool lies_there(const struct tu_ring_out *ring, uint32_t number) {
 /* Offset of a use's data, from the start of the window that it lies in. */
 static uint64_t slot_at(const struct tu_ring_out *ring, uint32_t number) {
     uint64_t slots = lies_there(ring, number) ? ring->peer_slot : ring->slot;
-    return slots + tu_ring_place(number, ring->slots) * ring->slot_stride + TU_SLOT_HEAD;
+    return slots + tu_ring_place(number, ring->pieces) * ring->slot_stride + TU_SLOT_HEAD;
 }
 
 uint8_t *tu_ring_slot(const struct tu_ring_out *ring, uint32_t number) {
@@ -91,7 +91,7 @@ tutti_status tu_ring_out_slots(struct tu_ring_out *ring, size_t bytes) {
     if (ring->slot)
         return TUTTI_OK;
     ring->slot_stride = bytes + TU_SLOT_HEAD;
-    return tu_window_take(ring->window, ring->slots * ring->slot_stride, &ring->slot);
+    return tu_window_take(ring->window, ring->pieces * ring->slot_stride, &ring->slot);
 }
 
 /* ---- reader ---- */

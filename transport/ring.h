@@ -44,7 +44,8 @@ struct tu_peer {
 struct tu_ring_out {
     uint32_t next;    /* number of the next call's first use */
     uint32_t limit;   /* lower numbers may be used, as far as is known here */
-    uint32_t slots;   /* R */
+    uint32_t slots;   /* cells: R, of boards more */
+    uint32_t pieces;  /* slots for data: R */
     uint32_t readers; /* their credit cells lie at credit + i * TU_CELL_STRIDE */
     const uint8_t *credit;
     uint8_t *cell[2];              /* mapped: line cell of slot 0, in even and odd turns */
@@ -108,6 +109,11 @@ bool tu_ring_refresh(struct tu_ring_out *ring, uint32_t number);
 /* May use `number` be written? The difference is signed: a skipped use can be consumed in advance. */
 static inline bool tu_ring_free(struct tu_ring_out *ring, uint32_t number) {
     return (int32_t)(number - ring->limit) < 0 || tu_ring_refresh(ring, number);
+}
+
+/* The same for a use whose data needs a slot. */
+static inline bool tu_ring_slot_free(struct tu_ring_out *ring, uint32_t number) {
+    return tu_ring_free(ring, number + (ring->slots - ring->pieces));
 }
 
 /* Mapped: the line cell of a use. */

@@ -53,8 +53,11 @@ static tutti_status open_topology(tutti_job *job) {
 
 struct tu_window_shape tu_window_shape_of(const struct tu_nodes *nodes,
                                           const struct tu_config *config) {
-    struct tu_window_shape shape = {.banks = (uint32_t)config->banks,
-                                    .slots = (uint32_t)config->ring_slots};
+    bool more = config->board_cells > config->ring_slots;
+    struct tu_window_shape shape = {
+        .banks = (uint32_t)config->banks,
+        .slots = (uint32_t)config->ring_slots,
+        .cells = (uint32_t)(more ? config->board_cells : config->ring_slots)};
     for (uint32_t r = 0; r < nodes->ranks; r++) {
         uint32_t peers = tu_base_peers(nodes, r, NULL, 0);
         shape.peers = peers > shape.peers ? peers : shape.peers;

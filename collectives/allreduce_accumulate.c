@@ -27,17 +27,10 @@
  */
 #include "collectives/algorithms.h"
 
-/* A fold of one operand is a copy, and by the kernels: memcpy is slow for what is copied here, pieces of
-   up to hundreds of KiB between the start of a page and a caller's array (copy.h says why). */
-static uint32_t copy(struct tu_builder *b, struct tu_ref to, struct tu_ref from,
-                     struct tu_after after) {
-    return tu_reduce(b, to, &from, 1, after);
-}
-
 /* Returns the last step. */
 static uint32_t add_in_place(struct tu_builder *b, const struct tu_group *all) {
     uint32_t p = all->size, me = all->me, up = tu_group_up(all, 1), down = tu_group_down(all, 1);
-    uint32_t heard = TU_NO_STEP, done = copy(b, tu_node(me, 1), tu_src(me, 1), TU_AT_ONCE);
+    uint32_t heard = TU_NO_STEP, done = tu_copy(b, tu_node(me, 1), tu_src(me, 1), TU_AT_ONCE);
 
     for (uint32_t t = 1; t < p; t++) {
         uint32_t block = tu_group_down(all, t);
@@ -58,7 +51,7 @@ static void collect_blocks(struct tu_builder *b, const struct tu_group *all, uin
     for (uint32_t i = 1; i < all->size; i++) {
         uint32_t of = tu_group_up(all, i), block = tu_group_up(all, i + 1);
         wait = tu_wait_board(b, of, 0, 0, 0, (struct tu_after){wait, TU_NO_STEP});
-        last = copy(b, tu_dst(block, 1), tu_node(block, 1), (struct tu_after){wait, last});
+        last = tu_copy(b, tu_dst(block, 1), tu_node(block, 1), (struct tu_after){wait, last});
     }
 }
 

@@ -6,8 +6,9 @@
 
 #include "runtime/env.h"
 
-void tu_run_init(struct tu_run *run, struct tu_env *env, uint32_t bank, uint32_t width) {
-    *run = (struct tu_run){.env = env, .bank = bank, .width = width};
+void tu_run_init(struct tu_run *run, struct tu_env *env, const struct tu_kernels *kernels,
+                 uint32_t bank, uint32_t width) {
+    *run = (struct tu_run){.env = env, .kernels = kernels, .bank = bank, .width = width};
 }
 
 void tu_run_free(struct tu_run *run) {

@@ -30,6 +30,7 @@ struct tu_stuck {
 struct tu_run {
     enum tu_run_state state;
     struct tu_env *env;
+    const struct tu_kernels *kernels;
     uint32_t bank, width; /* W */
     /* of the call, which keeps them until the run is done or abandoned */
     const struct tu_bound *bound;
@@ -52,7 +53,8 @@ struct tu_run {
     uint8_t *scratch;
 };
 
-void tu_run_init(struct tu_run *run, struct tu_env *env, uint32_t bank, uint32_t width);
+void tu_run_init(struct tu_run *run, struct tu_env *env, const struct tu_kernels *kernels,
+                 uint32_t bank, uint32_t width);
 void tu_run_free(struct tu_run *run);
 
 /*

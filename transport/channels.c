@@ -76,12 +76,11 @@ static uint32_t reader_of(uint32_t member, uint32_t writer) {
 static void open_boards(const struct tu_channels_params *p, struct tu_channels *c, uint32_t bank) {
     struct tu_window *w = p->window;
     const struct tu_window_shape *shape = &w->shape;
-    uint32_t cells = TU_BOARD_DEPTH * shape->slots;
 
     c->own[bank] = (struct tu_ring_out){
         .next = p->first_number,
-        .limit = p->first_number + cells,
-        .slots = cells,
+        .limit = p->first_number + shape->cells,
+        .slots = shape->cells,
         .pieces = shape->slots,
         .readers = p->members - 1,
         .credit = w->base + tu_window_board_credit(shape, p->comm, bank, 0),
@@ -102,7 +101,7 @@ static void open_boards(const struct tu_channels_params *p, struct tu_channels *
             .next = p->first_number,
             .consumed = p->first_number,
             .published = p->first_number,
-            .slots = cells,
+            .slots = shape->cells,
             .cell = {board->peer->window + tu_window_board(shape, p->comm, bank),
                      board->peer->window + tu_window_board(shape, p->comm, bank)},
             .stride = TU_BOARD_STRIDE,

@@ -44,7 +44,7 @@ struct tu_peer {
 struct tu_ring_out {
     uint32_t next;    /* number of the next call's first use */
     uint32_t limit;   /* lower numbers may be used, as far as is known here */
-    uint32_t slots;   /* cells: R, of boards more */
+    uint32_t slots;   /* cells: R, of a board K */
     uint32_t pieces;  /* slots for data: R */
     uint32_t readers; /* their credit cells lie at credit + i * TU_CELL_STRIDE */
     const uint8_t *credit;

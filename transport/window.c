@@ -23,7 +23,7 @@ static size_t part_bytes(const struct tu_window_shape *s, enum tu_window_part pa
     case TU_PART_LINE:
         return (size_t)s->peers * s->banks * s->slots * TU_LINE_STRIDE;
     case TU_PART_BOARD:
-        return (size_t)s->banks * TU_BOARD_DEPTH * s->slots * TU_BOARD_STRIDE;
+        return (size_t)s->banks * s->cells * TU_BOARD_STRIDE;
     case TU_PART_PAIR_SLOT:
     case TU_PART_PAIR_CREDIT:
         return s->members > 1 ? (size_t)s->banks * TU_CELL_STRIDE : 0;
@@ -67,8 +67,7 @@ size_t tu_window_line(const struct tu_window_shape *s, uint32_t comm, uint32_t p
 }
 
 size_t tu_window_board(const struct tu_window_shape *s, uint32_t comm, uint32_t bank) {
-    return part_at(s, comm, TU_PART_BOARD) +
-           (size_t)bank * TU_BOARD_DEPTH * s->slots * TU_BOARD_STRIDE;
+    return part_at(s, comm, TU_PART_BOARD) + (size_t)bank * s->cells * TU_BOARD_STRIDE;
 }
 
 size_t tu_window_pair_slot(const struct tu_window_shape *s, uint32_t comm, uint32_t bank) {

@@ -20,7 +20,7 @@
  *   pcredit  [D]       the other -> me     consumed count of my side of the pair, told only
  *                                          when it read my memory in place                   *
  *   line     [P][D][R] edge writer -> me   line cells of the edge from it
- *   board    [D][4 R]  me -> node          line cells of my board
+ *   board    [D][K]    me -> node          line cells of my board
  *   pair     [D][R]    either -> either    line cells of the pair                            *
  * (*) not if all nodes are of one rank.
  */
@@ -40,8 +40,7 @@ enum {
     TU_MAX_COMMS = 4096,
     TU_RECORDS = 8, /* calls that a rank's record of a comm remembers */
     TU_RECORD_BYTES = 64,
-    TU_BOARD_DEPTH = 4, /* a board has so many cells for each of its R slots */
-    TU_SLOT_HEAD = 64,  /* in front of a slot's data; its last 8 bytes are the line header */
+    TU_SLOT_HEAD = 64, /* in front of a slot's data; its last 8 bytes are the line header */
 };
 
 /* The same on all ranks of a job. */
@@ -50,6 +49,7 @@ struct tu_window_shape {
     uint32_t members; /* M: largest node */
     uint32_t banks;   /* D */
     uint32_t slots;   /* R */
+    uint32_t cells;   /* K: of a board, for small messages; at least R */
 };
 
 struct tu_window {

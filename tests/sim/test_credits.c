@@ -82,7 +82,7 @@ static bool ends(struct sim *sim, uint64_t seed, uint32_t slots, bool answered) 
     world.label[0] = 0;
     world.label[1] = seed % 2;
     world_let_choose(&world);
-    world.config.ring_slots = (int)slots;
+    world.config.ring_slots = world.config.board_cells = (int)slots;
     world.config.window_bytes = world_window(&world, 1);
     world.settings.body = plans_run;
     world.settings.context = &program;

@@ -57,7 +57,7 @@ static void draw_world(struct world *world, const struct sets *sets, uint64_t se
     for (uint32_t r = 0; r < set->ranks; r++)
         world->label[r] = set->label[r];
     world_let_choose(world);
-    world->config.ring_slots = (int)slots;
+    world->config.ring_slots = world->config.board_cells = (int)slots;
     world->config.eager_bytes = world->config.share_bytes = 4096;
     world->config.window_bytes = world_window(world, 1);
     world->config.late_ms = 0;

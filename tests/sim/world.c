@@ -76,6 +76,7 @@ static void draw_knobs(struct world *world, uint64_t *random) {
 
     tu_config_defaults(config);
     config->ring_slots = 1 << sim_below(random, large || sim_below(random, 8) ? 3 : 5);
+    config->board_cells = 1 << sim_below(random, large ? 3 : 6);
     config->banks = 1 + (int)sim_below(random, large ? 2 : 4);
     config->segments = 1 + (int)sim_below(random, 4);
     config->scratch_slots = 1 << sim_below(random, 3);
@@ -114,7 +115,11 @@ static size_t whole_pages(size_t bytes) {
 size_t world_window(const struct world *world, uint32_t comms) {
     const struct tu_config *config = &world->config;
     size_t slots = (size_t)config->ring_slots, banks = (size_t)config->banks;
-    struct tu_window_shape shape = {.banks = (uint32_t)banks, .slots = (uint32_t)slots};
+    bool more = config->board_cells > config->ring_slots;
+    struct tu_window_shape shape = {.banks = (uint32_t)banks,
+                                    .slots = (uint32_t)slots,
+                                    .cells =
+                                        more ? (uint32_t)config->board_cells : (uint32_t)slots};
     struct tu_nodes *nodes;
 
     assert(tu_nodes_make(world->label, world->ranks, &nodes) == TUTTI_OK);

@@ -54,6 +54,7 @@ Test(config, defaults, .timeout = 10) {
     cr_expect_eq(config.eager_bytes, 32u << 10);
     cr_expect_eq(config.share_bytes, 128u << 10);
     cr_expect_eq(config.ring_slots, 4);
+    cr_expect_eq(config.board_cells, 16);
     cr_expect_eq(config.banks, 2);
     cr_expect_eq(config.segments, 2);
     cr_expect_eq(config.scratch_slots, 2);
@@ -308,6 +309,7 @@ Test(config, each_differing_knob_is_an_error, .timeout = 10) {
         {"TUTTI_BARRIER", "x"},     {"TUTTI_WINDOW", "64M"},     {"TUTTI_EAGER", "8K"},
         {"TUTTI_SHARE", "8K"},      {"TUTTI_RING", "8"},         {"TUTTI_BANKS", "1"},
         {"TUTTI_SEGMENTS", "1"},    {"TUTTI_SCRATCH", "1"},     {"TUTTI_HEAP", "0"},
+        {"TUTTI_BOARD", "4"},
     };
     size_t n, agreed = 0;
     const struct tu_knob *knob = tu_config_knobs(&n);

@@ -12,9 +12,9 @@
 
 /* ---- the formula ---- */
 
-/* P, M, D, R, S, E (TUTTI_EAGER), B (TUTTI_SHARE), as the document calls them. */
+/* P, M, D, R, K, S, E (TUTTI_EAGER), B (TUTTI_SHARE), as the document calls them. */
 struct letters {
-    size_t p, m, d, r, s, e, b;
+    size_t p, m, d, r, k, s, e, b;
 };
 
 static size_t pages(size_t bytes) {
@@ -27,7 +27,7 @@ static size_t job_bytes(void) {
 
 static size_t comm_bytes(const struct letters *l) {
     size_t pair = l->m > 1 ? l->d * (5 * l->r + 2) : 0;
-    return 128 * (6 + l->d * ((l->p + 1) * (l->r + 2) + 19 * l->r + l->m - 1) + pair);
+    return 128 * (6 + l->d * (l->p * (l->r + 2) + 5 * l->k + l->m + 1) + pair);
 }
 
 /* Slots of one direction of an edge. */
@@ -48,6 +48,9 @@ static struct letters letters_of(const struct tu_config *config, size_t p, size_
                             .m = m,
                             .d = (size_t)config->banks,
                             .r = (size_t)config->ring_slots,
+                            .k = (size_t)(config->board_cells > config->ring_slots
+                                              ? config->board_cells
+                                              : config->ring_slots),
                             .s = (size_t)config->scratch_slots,
                             .e = config->eager_bytes,
                             .b = config->share_bytes};
@@ -71,7 +74,7 @@ static size_t circle_peers(size_t p) {
 
 static void expect_layout(const struct tu_window_shape *shape, uint32_t comm) {
     size_t p = shape->peers, m = shape->members, d = shape->banks, r = shape->slots;
-    struct letters letters = {.p = p, .m = m, .d = d, .r = r};
+    struct letters letters = {.p = p, .m = m, .d = d, .r = r, .k = shape->cells};
     size_t block = comm_bytes(&letters), start = comm * block;
     uint32_t bank = shape->banks - 1;
 
@@ -83,10 +86,10 @@ static void expect_layout(const struct tu_window_shape *shape, uint32_t comm) {
     size_t credit = start + 128 * (6 + d), announce = credit + 128 * p * d;
     size_t board_credit = announce + 128 * p * d, pair_slot = board_credit + 128 * d * m;
     size_t line = pair_slot + (m > 1 ? 256 * d : 0), board = line + 128 * p * d * r;
-    size_t pair = board + 640 * d * 4 * r;
+    size_t pair = board + 640 * d * shape->cells;
     cr_assert_eq(tu_window_board_credit(shape, comm, bank, shape->members - 1),
                  board_credit + 128 * (d * m - 1));
-    cr_assert_eq(tu_window_board(shape, comm, bank), board + 640 * (d - 1) * 4 * r);
+    cr_assert_eq(tu_window_board(shape, comm, bank), board + 640 * (d - 1) * shape->cells);
     cr_assert_eq(tu_window_pair(shape, comm, 0), pair);
     cr_assert_eq(pair + (m > 1 ? 640 * d * r : 0), start + block);
     if (m > 1)
@@ -104,8 +107,11 @@ Test(window, layout, .timeout = 10) {
         for (uint32_t members = 1; members <= 64; members *= 4)
             for (uint32_t banks = 1; banks <= 4; banks++)
                 for (uint32_t slots = 1; slots <= 16; slots *= 2) {
-                    struct tu_window_shape shape = {
-                        .peers = peers, .members = members, .banks = banks, .slots = slots};
+                    struct tu_window_shape shape = {.peers = peers,
+                                                    .members = members,
+                                                    .banks = banks,
+                                                    .slots = slots,
+                                                    .cells = 2 * slots};
                     expect_layout(&shape, 0);
                     expect_layout(&shape, 4095);
                 }
@@ -414,7 +420,8 @@ static void prepare(struct large *large, enum tu_collective collective, const ch
 /* Edges over a wire take slots for both directions, those to node peers for one. */
 Test(window, taken_over_a_wire, .timeout = 30) {
     struct large *large = malloc(sizeof *large);
-    struct letters l = {.p = 19, .m = 8, .d = 2, .r = 4, .s = 2, .e = 32 << 10, .b = 128 << 10};
+    struct letters l = {
+        .p = 19, .m = 8, .d = 2, .r = 4, .k = 16, .s = 2, .e = 32 << 10, .b = 128 << 10};
     size_t used = job_bytes() + comm_bytes(&l);
 
     cr_assert_not_null(large);

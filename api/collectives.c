@@ -49,13 +49,14 @@ static inline tutti_status check_buffer(tutti_comm *comm, const char *function, 
 }
 
 static inline tutti_status check_op(tutti_comm *comm, const char *function, tutti_type type,
-                                    tutti_op op, tu_kernel **fold) {
+                                    tutti_op op, struct tu_work *work) {
     struct tu_env *env = &comm->job->env;
     if ((unsigned)op >= TU_OPS)
         return reject(comm, tu_fail(env, TUTTI_ERR_OP, "%s: unknown or unsupported operation %d",
                                     function, op));
-    *fold = comm->job->kernels->fold[type][op];
-    if (!*fold)
+    work->fold = comm->job->kernels->fold[type][op];
+    work->stream = comm->job->kernels->stream[type][op];
+    if (!work->fold)
         return reject(comm, tu_fail(env, TUTTI_ERR_TYPE, "%s: %s is not defined on %s", function,
                                     tu_op_name(op), tu_type_name(type)));
     return TUTTI_OK;
@@ -126,7 +127,7 @@ static tutti_status check_allreduce(tutti_comm *comm, const char *function,
     struct tu_checked c = *arguments;
     tutti_status status = check_type(comm, function, c.count, c.type, &c.work.element_bytes);
     if (!status)
-        status = check_op(comm, function, c.type, c.op, &c.work.fold);
+        status = check_op(comm, function, c.type, c.op, &c.work);
     if (!status)
         status = check_buffers(comm, function, c.source, c.target, c.count,
                                c.count * c.work.element_bytes);

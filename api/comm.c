@@ -125,7 +125,7 @@ tutti_status tu_comm_open(tutti_job *job, uint32_t id, tutti_comm **opened) {
                                                 tu_window_record(&job->window.shape, id, 0));
     tu_cache_init(&comm->cache, &job->env, comm->nodes, comm->channels, comm->rank, CACHE_BYTES);
     for (uint32_t b = 0; b < comm->banks; b++)
-        tu_run_init(&comm->bank[b].run, &job->env, job->kernels, b,
+        tu_run_init(&comm->bank[b].run, &job->env, job->kernels, job->stream_from, b,
                     (uint32_t)job->env.config.segments);
     revive(comm);
     job->comm[id] = comm;

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "api/job.h"
+#include "collectives/kernels_choice.h"
 #include "runtime/clock.h"
 #include "runtime/cpus.h"
 
@@ -89,6 +90,17 @@ static tutti_status create_segment(tutti_job *job) {
     return tu_shmem_create(&job->env, window + job->heap_bytes, &job->segment);
 }
 
+/*
+ * From where on results are stored past the caches: where those of a node's ranks, and their sources, are
+ * half as large again as what the largest cache holds (docs/decisions.md has what was measured).
+ */
+static size_t stream_from(const tutti_job *job) {
+    size_t cache = tu_cache_bytes(), ranks = (size_t)job->topology->ranks_on_host;
+    if (job->env.config.stream_bytes)
+        return job->env.config.stream_bytes;
+    return cache ? cache * 3 / 4 / ranks : SIZE_MAX;
+}
+
 /* All that this rank can do by itself once it knows the others. */
 static tutti_status open_rooms(tutti_job *job) {
     tutti_status status = tu_peers_make(job);
@@ -96,6 +108,7 @@ static tutti_status open_rooms(tutti_job *job) {
         status = open_window(job);
     if (!status)
         status = tu_peers_open(job);
+    job->stream_from = stream_from(job);
     if (!status)
         status = tu_comm_open(job, 0, &job->comm[0]);
     return status;
@@ -108,6 +121,8 @@ static tutti_status open_job(tutti_job *job, const tutti_options *options) {
         env->hooks->configure(env->hooks->context, &env->config);
     if (!mine)
         mine = tu_select_check(env);
+    if (!mine)
+        mine = tu_kernels_choose(env, &job->kernels);
     if (!mine) {
         tu_shmem_sweep(env); /* what killed jobs left takes room from this one */
         mine = create_segment(job);
@@ -180,7 +195,6 @@ tutti_status tu_job_open(const tutti_options *options, const struct tu_hooks *ho
     job->magic = TU_JOB_MAGIC;
     job->env.rank = -1;
     job->env.hooks = hooks;
-    job->kernels = tu_kernels_best();
     tu_config_defaults(&job->env.config);
     gethostname(job->env.host, sizeof job->env.host - 1);
     if (options && options->log) {

@@ -132,6 +132,7 @@ struct tutti_job {
     bool told_private;               /* a warning of those was given */
     struct tu_counters counters;
     const struct tu_kernels *kernels;
+    size_t stream_from; /* targets of so many bytes are stored past the caches */
 
     uint32_t peers; /* base peers and node members, ascending by rank */
     struct tu_peer *peer;

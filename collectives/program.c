@@ -11,6 +11,7 @@ struct maker {
     const struct tu_plan *plan;
     struct tu_partition part;
     size_t element_bytes;
+    bool stream;    /* what goes to the target is stored past the caches */
     bool to_target; /* some step of this rank writes to the target */
     const struct tu_series *series;
     struct tu_move *move; /* the next free ones */
@@ -192,6 +193,7 @@ static void make_op(struct maker *m, uint32_t bank, uint32_t i, struct tu_op *op
         make_computation(m, step, op);
     }
     find_drops(m, step, op);
+    op->stream = m->stream && step->dsts && step->dst[0].space == TU_DST;
     op->lend = lend_of(m, step, op);
     op->returns = op->drops || op->node || (op->kind == TU_WAIT && op->users == 0);
     op->try = tu_step_choose(op);
@@ -272,8 +274,8 @@ static void make_ops(struct maker *m, uint32_t bank, size_t elements, struct tu_
 }
 
 tutti_status tu_program_make(struct tu_env *env, const struct tu_bound *bound,
-                             const struct tu_cut *cut, size_t element_bytes, uint32_t bank,
-                             uint32_t width, struct tu_program *program) {
+                             const struct tu_cut *cut, size_t element_bytes, bool stream,
+                             uint32_t bank, uint32_t width, struct tu_program *program) {
     const struct tu_plan *plan = bound->plan;
     bool shorter = cut->last != cut->slice;
     struct sizes n = sizes_of(bound, shorter ? 2 : 1, width);
@@ -283,6 +285,7 @@ tutti_status tu_program_make(struct tu_env *env, const struct tu_bound *bound,
     struct maker m = {.bound = bound,
                       .plan = plan,
                       .element_bytes = element_bytes,
+                      .stream = stream,
                       .to_target = writes_target(plan)};
     lay_out(bound, &n, width, program, &m);
     make_ops(&m, bank, cut->slice, program->op[0]);

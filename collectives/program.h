@@ -49,6 +49,7 @@ struct tu_op {
     uint8_t parts; /* COPY, REDUCE: 1, or 2 where the blocks wrap around */
     bool far;      /* some step of another word comes before it */
     uint8_t lend;  /* enum tu_lend */
+    bool stream;   /* COPY, REDUCE to the target: past the caches */
     bool returns;  /* something is given back when it is done */
     uint32_t index;
     /* steps that come before it: bits in its own word of 64, or indices (TU_NO_STEP: none) */
@@ -94,10 +95,11 @@ struct tu_program {
     void *memory;                               /* NULL: there is no program */
 };
 
-/* Makes it for bank `bank` and up to `width` slices under way. TUTTI_ERR_MEMORY leaves none. */
+/* Makes it for bank `bank` and up to `width` slices under way; `stream`: the target is stored past the
+   caches. TUTTI_ERR_MEMORY leaves none. */
 tutti_status tu_program_make(struct tu_env *env, const struct tu_bound *bound,
-                             const struct tu_cut *cut, size_t element_bytes, uint32_t bank,
-                             uint32_t width, struct tu_program *program);
+                             const struct tu_cut *cut, size_t element_bytes, bool stream,
+                             uint32_t bank, uint32_t width, struct tu_program *program);
 void tu_program_free(struct tu_program *program);
 
 #endif

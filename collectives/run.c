@@ -7,8 +7,9 @@
 #include "runtime/env.h"
 
 void tu_run_init(struct tu_run *run, struct tu_env *env, const struct tu_kernels *kernels,
-                 uint32_t bank, uint32_t width) {
-    *run = (struct tu_run){.env = env, .kernels = kernels, .bank = bank, .width = width};
+                 size_t stream_from, uint32_t bank, uint32_t width) {
+    *run = (struct tu_run){
+        .env = env, .kernels = kernels, .stream_from = stream_from, .bank = bank, .width = width};
 }
 
 void tu_run_free(struct tu_run *run) {
@@ -31,9 +32,11 @@ static tutti_status make_scratch(struct tu_run *run, size_t bytes) {
 
 /* What the first call of a size needs; later ones find it there. */
 static __attribute__((noinline)) tutti_status make_ready(struct tu_run *run) {
+    const struct tu_work *work = run->work;
+    bool stream = work->count >= run->stream_from / work->element_bytes;
     tutti_status status = TUTTI_OK;
     if (!run->program->memory)
-        status = tu_program_make(run->env, run->bound, run->cut, run->work->element_bytes,
+        status = tu_program_make(run->env, run->bound, run->cut, work->element_bytes, stream,
                                  run->bank, run->width, run->program);
     size_t scratch = run->program->scratch_bytes * run->width;
     if (!status && scratch > run->scratch_bytes)

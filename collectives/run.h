@@ -16,6 +16,7 @@ struct tu_work {
     size_t count;
     size_t element_bytes; /* 1 for a barrier */
     tu_kernel *fold;      /* NULL where nothing is reduced */
+    tu_kernel *stream;    /* the same past the caches */
     uint32_t fingerprint;
 };
 
@@ -31,6 +32,7 @@ struct tu_run {
     enum tu_run_state state;
     struct tu_env *env;
     const struct tu_kernels *kernels;
+    size_t stream_from;   /* targets of so many bytes are stored past the caches */
     uint32_t bank, width; /* W */
     /* of the call, which keeps them until the run is done or abandoned */
     const struct tu_bound *bound;
@@ -54,7 +56,7 @@ struct tu_run {
 };
 
 void tu_run_init(struct tu_run *run, struct tu_env *env, const struct tu_kernels *kernels,
-                 uint32_t bank, uint32_t width);
+                 size_t stream_from, uint32_t bank, uint32_t width);
 void tu_run_free(struct tu_run *run);
 
 /*

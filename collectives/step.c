@@ -23,11 +23,13 @@ static inline uint8_t *address(const struct tu_segment *segment, const struct tu
  * the source modulo the page. That is the usual case here: slots start with a page, and what malloc returns
  * for large pieces lies 16 bytes behind the start of one.
  */
-static void copy_bytes(const struct tu_run *run, uint8_t *to, const uint8_t *from, size_t bytes) {
+static void copy_bytes(const struct tu_run *run, uint8_t *to, const uint8_t *from, size_t bytes,
+                       bool stream) {
+    tu_kernel *const(*kernel)[TU_OPS] = stream ? run->kernels->stream : run->kernels->fold;
     const void *operand = from;
     size_t words = bytes / sizeof(int32_t), done = 0;
     if (bytes >= COPY_LONG) {
-        run->kernels->fold[TUTTI_I32][TUTTI_BAND](to, NULL, &operand, 1, words);
+        kernel[TUTTI_I32][TUTTI_BAND](to, NULL, &operand, 1, words);
         done = words * sizeof(int32_t);
     }
     memcpy(to + done, from + done, bytes - done);
@@ -41,7 +43,7 @@ static void gather(const struct tu_run *run, const struct tu_segment *segment,
     for (uint32_t i = 0; i < op->moves; i++) {
         const struct tu_move *move = &op->move[i];
         if (move->amount)
-            copy_bytes(run, to, address(segment, move), move->amount);
+            copy_bytes(run, to, address(segment, move), move->amount, false);
         to += move->amount;
     }
 }
@@ -194,15 +196,16 @@ static inline void fold(const struct tu_run *run, const struct tu_segment *segme
     move += op->dsts;
     for (int a = 0; a < n; a++)
         operand[a] = address(segment, move + a);
-    run->work->fold(out, also, operand, n, elements);
+    tu_kernel *kernel = op->stream ? run->work->stream : run->work->fold;
+    kernel(out, also, operand, n, elements);
 }
 
-static void copy(const struct tu_run *run, const struct tu_segment *segment,
+static void copy(const struct tu_run *run, const struct tu_segment *segment, const struct tu_op *op,
                  const struct tu_move *move) {
     uint8_t *out = address(segment, move);
     const uint8_t *from = address(segment, move + 1);
     if (from != out)
-        copy_bytes(run, out, from, move->amount);
+        copy_bytes(run, out, from, move->amount, op->stream);
 }
 
 /* May the segment touch its node scratch? Then finds out where it lies. */
@@ -228,7 +231,7 @@ static bool compute(struct tu_run *run, struct tu_segment *segment, const struct
         if (move->amount == 0)
             continue;
         if (op->kind == TU_COPY)
-            copy(run, segment, move);
+            copy(run, segment, op, move);
         else
             fold(run, segment, op, move);
     }

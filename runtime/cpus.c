@@ -4,6 +4,8 @@
 
 #include <errno.h>
 #include <sched.h>
+#include <stdbool.h>
+#include <stdio.h>
 
 #include "runtime/cgroup.h"
 
@@ -66,4 +68,23 @@ int tu_usable_cpus_of(const int32_t *pid, size_t n) {
 
 int tu_usable_cpus(void) {
     return tu_usable_cpus_of(NULL, 0);
+}
+
+size_t tu_cache_bytes(void) {
+    for (int i = 4; i >= 0; i--) { /* the outermost level is the last one */
+        char name[80];
+        size_t kib = 0;
+
+        snprintf(name, sizeof name, "/sys/devices/system/cpu/cpu0/cache/index%d/size", i);
+        FILE *in = fopen(name, "r");
+        if (!in) {
+            continue;
+        }
+        bool known = fscanf(in, "%zuK", &kib) == 1 && kib > 0;
+        fclose(in);
+        if (known) {
+            return kib << 10;
+        }
+    }
+    return 0;
 }

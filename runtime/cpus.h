@@ -15,4 +15,7 @@ int tu_usable_cpus(void);
  */
 int tu_usable_cpus_of(const int32_t *pid, size_t n);
 
+/* Of the largest cache, which cores share; 0: unknown. (sysconf() is wrong in some virtual machines.) */
+size_t tu_cache_bytes(void);
+
 #endif

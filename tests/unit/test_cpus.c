@@ -1,6 +1,7 @@
 /* Limits of control groups, in trees of files laid out for the purpose, and usable cores. */
 #define _GNU_SOURCE /* sched_setaffinity */
 #include <criterion/criterion.h>
+#include <glob.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/stat.h>
@@ -238,4 +239,25 @@ Test(cpus, bound_ranks_together, .timeout = 10) {
     cr_expect_eq(tu_usable_cpus_of(pid, 3), 1);
     kill(child, SIGKILL);
     waitpid(child, NULL, 0);
+}
+
+/* ---- caches -------------------------------------------------------------------------------- */
+
+/* The largest of all that the system tells of. */
+Test(cpus, largest_cache, .timeout = 10) {
+    size_t largest = 0;
+    glob_t found;
+
+    if (glob("/sys/devices/system/cpu/cpu0/cache/index*/size", 0, NULL, &found) == 0) {
+        for (size_t i = 0; i < found.gl_pathc; i++) {
+            size_t kib = 0;
+            FILE *in = fopen(found.gl_pathv[i], "r");
+
+            cr_assert(in && fscanf(in, "%zuK", &kib) == 1);
+            fclose(in);
+            largest = kib > largest ? kib : largest;
+        }
+        globfree(&found);
+    }
+    cr_assert_eq(tu_cache_bytes(), largest << 10);
 }

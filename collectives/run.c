@@ -303,12 +303,13 @@ void tu_run_abandon(struct tu_run *run) {
     run->state = TU_RUN_IDLE;
 }
 
-/* Readers that have not given back what was lent to them. */
-static uint32_t borrowers(const struct tu_run *run, uint32_t *rank, uint32_t room) {
+/* Members of the node that have not given back this use of the own board. */
+static uint32_t laggards(const struct tu_run *run, const struct tu_ring_out *ring, uint32_t number,
+                         uint32_t *rank, uint32_t room) {
     const struct tu_channels *channels = run->bound->channels;
     uint32_t n = 0;
     for (uint32_t m = 0, i = 0; m < channels->members; m++) {
-        if (m == channels->local || tu_ring_returned(run->lent, i++, run->lent_number))
+        if (m == channels->local || tu_ring_returned(ring, i++, number))
             continue;
         if (n < room)
             rank[n] = channels->board[m].rank;
@@ -317,11 +318,29 @@ static uint32_t borrowers(const struct tu_run *run, uint32_t *rank, uint32_t roo
     return n;
 }
 
+/* Ranks without which this SHARE has no room. (A pair's room comes with what it waits for itself.) */
+static uint32_t without_room(const struct tu_run *run, const struct tu_segment *segment,
+                             const struct tu_op *op, uint32_t *rank, uint32_t room) {
+    const struct tu_ring_out *ring = op->ring.out;
+    uint32_t depth = op->bytes > ring->payload ? ring->pieces : ring->slots;
+    return ring->twin ? 0 : laggards(run, ring, tu_run_number(segment, op) - depth, rank, room);
+}
+
+static uint32_t awaited_by(const struct tu_run *run, const struct tu_segment *segment,
+                           const struct tu_op *op, uint32_t *rank, uint32_t room) {
+    const struct tu_plan_channel *channel = &run->bound->plan->channel[op->channel];
+    if (channel->kind == TU_BOARD_OUT)
+        return without_room(run, segment, op, rank, room);
+    if (room)
+        *rank = channel->peer;
+    return 1;
+}
+
 uint32_t tu_run_awaited(const struct tu_run *run, uint32_t *rank, uint32_t room) {
     const struct tu_plan *plan = run->bound->plan;
     uint32_t n = 0;
     if (run->lent && run->segments_done == run->cut->segments)
-        return borrowers(run, rank, room);
+        return laggards(run, run->lent, run->lent_number, rank, room);
     for (uint32_t w = 0; w < (run->program->small ? 1 : run->places); w++) {
         const struct tu_segment *segment = &run->program->segment[w];
         for (uint32_t i = 0; segment->active && i < plan->steps; i++) {
@@ -329,12 +348,8 @@ uint32_t tu_run_awaited(const struct tu_run *run, uint32_t *rank, uint32_t room)
             if (is_done(segment, i) || !ready(segment, op, segment->done[i / 64]) ||
                 op->kind >= TU_REDUCE)
                 continue;
-            uint32_t peer = plan->channel[op->channel].peer;
-            if (plan->channel[op->channel].kind == TU_BOARD_OUT)
-                continue; /* some reader lags; its own steps tell */
-            if (n < room)
-                rank[n] = peer;
-            n++;
+            uint32_t kept = n < room ? n : room;
+            n += awaited_by(run, segment, op, rank + kept, room - kept);
         }
     }
     return n;

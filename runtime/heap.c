@@ -121,9 +121,10 @@ static bool back(struct tu_heap *heap, size_t start, size_t end, char *why, size
 
 /* The gap in front of block `place`; that of place n is behind all blocks. */
 static size_t gap_start(const struct tu_heap *heap, size_t place) {
-    const struct tu_range *before = heap->used.range + place - 1;
-
-    return place ? before->at + before->bytes : 0;
+    if (!place)
+        return 0;
+    const struct tu_range *before = &heap->used.range[place - 1];
+    return before->at + before->bytes;
 }
 
 static size_t gap_end(const struct tu_heap *heap, size_t place) {

@@ -119,6 +119,19 @@ static void crossed_roots(struct ranks *ranks) {
     SUCCEED(tutti_barrier(ranks->world));
 }
 
+/* The same with more than a board holds: both wait for room that nobody makes. */
+static void crossed_large(struct ranks *ranks) {
+    enum { COUNT = 1 << 21 };
+    static int32_t x[COUNT];
+    tutti_comm *comm;
+    SUCCEED(tutti_comm_dup(ranks->world, &comm));
+    tutti_status status = tutti_bcast(x, COUNT, TUTTI_I32, ranks->rank % 2, comm);
+    if (status == TUTTI_OK)
+        status = tutti_barrier(comm);
+    REQUIRE(found_mismatch(ranks, status), "%s", tutti_status_string(status));
+    SUCCEED(tutti_barrier(ranks->world));
+}
+
 /* One rank's call was rejected, the others' not: the next call finds it. */
 static void rejected_on_one(struct ranks *ranks) {
     tutti_comm *comm;
@@ -189,6 +202,7 @@ int main(int argc, char **argv) {
                                                  {"counts_differ", counts_differ},
                                                  {"kinds_differ", kinds_differ},
                                                  {"crossed_roots", crossed_roots},
+                                                 {"crossed_large", crossed_large},
                                                  {"rejected_on_one", rejected_on_one},
                                                  {"killed", killed},
                                                  {"deadline", deadline},

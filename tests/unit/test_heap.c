@@ -158,7 +158,7 @@ static void model_give(struct scene *s, struct model *m) {
 }
 
 /* First fit, block by block, with contents that nobody else touches; through full and empty. */
-Test(heap, random_blocks, .timeout = 60) {
+Test(heap, random_blocks, .timeout = 300) {
     struct model *m = calloc(1, sizeof *m);
 
     for (unsigned seed = 1; seed <= 4; seed++) {

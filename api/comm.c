@@ -72,6 +72,7 @@ static tutti_status make_channels(tutti_comm *comm) {
         .scratch_slots = (uint32_t)job->env.config.scratch_slots,
         .slot_bytes = job->env.config.eager_bytes,
         .share_bytes = job->env.config.share_bytes,
+        .far_ns = (uint64_t)job->env.config.far_ns,
         .edge_rank = l.edge_rank,
         .my_place = l.place,
         .edge_peer = l.edge_peer,

@@ -11,6 +11,9 @@
 
 enum { COPY_LONG = 1024 };  /* bytes; memcpy copies less by vectors itself */
 enum { LEND_LEAST = 4096 }; /* bytes; copying less is faster than waiting for their return */
+enum {
+    STREAM_LEAST = 2048
+}; /* bytes; less comes as fast from another core's cache as from memory */
 
 static inline uint8_t *address(const struct tu_segment *segment, const struct tu_move *move) {
     return segment->base[move->base] + move->offset;
@@ -39,11 +42,11 @@ static void copy_bytes(const struct tu_run *run, uint8_t *to, const uint8_t *fro
 
 /* Packs the pieces of a WRITE or SHARE. */
 static void gather(const struct tu_run *run, const struct tu_segment *segment,
-                   const struct tu_op *op, uint8_t *to) {
+                   const struct tu_op *op, uint8_t *to, bool stream) {
     for (uint32_t i = 0; i < op->moves; i++) {
         const struct tu_move *move = &op->move[i];
         if (move->amount)
-            copy_bytes(run, to, address(segment, move), move->amount, false);
+            copy_bytes(run, to, address(segment, move), move->amount, stream);
         to += move->amount;
     }
 }
@@ -84,7 +87,7 @@ static bool send_mapped(struct tu_run *run, struct tu_segment *segment, const st
     if (!tu_ring_free(ring, number))
         return false;
     uint8_t *cell = tu_ring_out_cell(ring, number);
-    gather(run, segment, op, tu_line_payload(cell));
+    gather(run, segment, op, tu_line_payload(cell), false);
     tu_ring_publish(ring, cell, header_of(run, number), op->bytes);
     return true;
 }
@@ -95,8 +98,15 @@ static bool send_line(struct tu_run *run, struct tu_segment *segment, const stru
     uint32_t number = tu_run_number(segment, op);
     if (!tu_ring_free(op->ring.out, number))
         return false;
-    gather(run, segment, op, packed);
+    gather(run, segment, op, packed, false);
     return sent(tu_ring_wire_line(op->ring.out, header_of(run, number), packed, op->bytes));
+}
+
+/* Do readers get it faster out of memory? (What a pair writes lies where it has read, in its own cache.) */
+static bool read_far(const struct tu_run *run, const struct tu_op *op) {
+    const struct tu_ring_out *ring = op->ring.out;
+    return run->bound->channels->distance.far && op->bytes >= STREAM_LEAST && ring->cell[0] &&
+           !ring->twin;
 }
 
 static bool send_slot(struct tu_run *run, struct tu_segment *segment, const struct tu_op *op) {
@@ -104,7 +114,7 @@ static bool send_slot(struct tu_run *run, struct tu_segment *segment, const stru
     uint32_t number = tu_run_number(segment, op);
     if (!tu_ring_slot_free(ring, number) || !tu_ring_sendable(ring, number))
         return false;
-    gather(run, segment, op, tu_ring_slot(ring, number));
+    gather(run, segment, op, tu_ring_slot(ring, number), read_far(run, op));
     return sent(tu_ring_send(ring, header_of(run, number), op->bytes));
 }
 
@@ -151,7 +161,7 @@ static inline void found(struct tu_segment *segment, const struct tu_op *op, con
 }
 
 /* A line in mapped memory, whose payload is used where it lies. */
-static bool wait_mapped(struct tu_run *run, struct tu_segment *segment, const struct tu_op *op) {
+static bool wait_pair(struct tu_run *run, struct tu_segment *segment, const struct tu_op *op) {
     uint32_t number = tu_run_number(segment, op);
     const uint8_t *cell = tu_ring_cell(op->ring.in, number);
     struct tu_line_header header = tu_line_header(cell);
@@ -161,6 +171,14 @@ static bool wait_mapped(struct tu_run *run, struct tu_segment *segment, const st
     }
     found(segment, op, cell + sizeof header);
     return fits(run, op, header);
+}
+
+/* The same from a writer that may be ahead: a later line comes while this one is used. */
+static bool wait_mapped(struct tu_run *run, struct tu_segment *segment, const struct tu_op *op) {
+    bool come = wait_pair(run, segment, op);
+    if (come)
+        __builtin_prefetch(tu_ring_cell(op->ring.in, tu_run_number(segment, op) + 2));
+    return come;
 }
 
 static bool wait_any(struct tu_run *run, struct tu_segment *segment, const struct tu_op *op) {
@@ -180,8 +198,10 @@ static bool wait_any(struct tu_run *run, struct tu_segment *segment, const struc
 }
 
 static tu_step_fn *choose_wait(const struct tu_op *op) {
-    bool mapped = op->ring.in->peer->format == TU_FORMAT_CACHELINE;
-    return mapped && op->bytes <= op->ring.in->payload ? wait_mapped : wait_any;
+    const struct tu_ring_in *ring = op->ring.in;
+    if (ring->peer->format != TU_FORMAT_CACHELINE || op->bytes > ring->payload)
+        return wait_any;
+    return ring->lag ? wait_mapped : wait_pair;
 }
 
 /* ---- computing ---- */

@@ -45,11 +45,12 @@ struct tu_config {
     size_t eager_bytes;  /* TUTTI_EAGER: slot of an edge, default 32K (4K..1M, power of two) */
     size_t share_bytes;  /* TUTTI_SHARE: slot of a board, default 128K (4K..16M, power of two) */
     size_t stream_bytes; /* TUTTI_STREAM: stores past the caches from here on; default 0: choose */
-    int ring_slots;      /* TUTTI_RING: R, slots of a ring, default 4 (1..16) */
-    int board_cells;     /* TUTTI_BOARD: K, cells of a board, at least R; default 16 (1..64) */
-    int banks;           /* TUTTI_BANKS: D, default 2 (1..4) */
-    int segments;        /* TUTTI_SEGMENTS: W, segments of a call under way, default 2 (1..4) */
-    int scratch_slots;   /* TUTTI_SCRATCH: S, node scratch slots of a bank, default 2 (1..4) */
+    int far_ns; /* TUTTI_FAR: a core from which a line takes so long is far, default 110; 0: all */
+    int ring_slots;    /* TUTTI_RING: R, slots of a ring, default 4 (1..16) */
+    int board_cells;   /* TUTTI_BOARD: K, cells of a board, at least R; default 16 (1..64) */
+    int banks;         /* TUTTI_BANKS: D, default 2 (1..4) */
+    int segments;      /* TUTTI_SEGMENTS: W, segments of a call under way, default 2 (1..4) */
+    int scratch_slots; /* TUTTI_SCRATCH: S, node scratch slots of a bank, default 2 (1..4) */
     /* not a knob: bit i says that knob i of the table was set, not left at its default */
     uint64_t set;
 };

@@ -199,6 +199,16 @@ static const struct tu_knob table[] = {
      .zero = 1,
      .unit = "bytes",
      .help = "results of so many bytes are stored past the caches; 0: chosen by the largest cache"},
+    {.name = "TUTTI_FAR",
+     .type = TU_KNOB_INT,
+     FIELD(far_ns),
+     .fallback = "110",
+     .min = 0,
+     .max = INT_MAX,
+     .unit = "ns",
+     .help = "a core that what another has just written takes so long to reach is far: what ranks "
+             "there "
+             "read is stored past the caches"},
     {.name = "TUTTI_RING",
      .type = TU_KNOB_INT,
      FIELD(ring_slots),

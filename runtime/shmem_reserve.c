@@ -19,7 +19,8 @@
 #include "runtime/memory.h"
 #include "runtime/text.h"
 
-static const char smaller[] = "lower TUTTI_WINDOW or TUTTI_HEAP, or the number of ranks on this node";
+static const char smaller[] =
+    "lower TUTTI_WINDOW or TUTTI_HEAP, or the number of ranks on this node";
 
 /* "MemAvailable:   123 kB" of /proc/meminfo in bytes, `otherwise` if it is not told. */
 static uint64_t meminfo(const char *text, const char *name, uint64_t otherwise) {

@@ -215,6 +215,7 @@ static tutti_status alloc_channels(const struct tu_channels_params *p, struct tu
                                   .scratch_bytes = TU_SCRATCH_SHARES * p->share_bytes,
                                   .edge = edge,
                                   .board = board};
+    tu_distance_init(&(*made)->distance, p->far_ns);
     return TUTTI_OK;
 }
 

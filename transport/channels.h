@@ -9,6 +9,7 @@
 #ifndef TU_TRANSPORT_CHANNELS_H
 #define TU_TRANSPORT_CHANNELS_H
 
+#include "transport/distance.h"
 #include "transport/ring.h"
 
 struct tu_edge {
@@ -48,6 +49,7 @@ struct tu_channels_params {
     uint32_t first_number;  /* of every ring; cells hold the number before it until the first use */
     uint32_t scratch_slots; /* S, a power of two */
     size_t slot_bytes, share_bytes; /* of an edge's slot, of a board's */
+    uint64_t far_ns;                /* a member's core is far if a line from it takes so long */
     uint32_t edges;
     const uint32_t *edge_rank; /* [edges] ascending */
     const uint32_t *my_place;  /* [edges] place of this rank in that peer's list of edges */
@@ -63,6 +65,7 @@ struct tu_channels {
     uint32_t comm, rank, banks, edges, members, local;
     uint32_t scratch_slots;
     size_t slot_bytes, share_bytes, scratch_bytes; /* of a slot */
+    struct tu_distance distance;                   /* from the other members */
     struct tu_edge *edge;                          /* ascending by rank */
     struct tu_board *board;                        /* [members]; the own one is unused */
     struct tu_ring_out own[TU_MAX_BANKS];          /* the own board */

@@ -10,6 +10,7 @@ static size_t part_bytes(const struct tu_window_shape *s, enum tu_window_part pa
     switch (part) {
     case TU_PART_POISON:
     case TU_PART_INFO:
+    case TU_PART_BEAT:
         return TU_CELL_STRIDE;
     case TU_PART_RECORD:
         return TU_RECORDS * TU_RECORD_BYTES;

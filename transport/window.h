@@ -11,6 +11,7 @@
  * A comm block, each cell in a stride of its own so that no two writers share a line:
  *   poison             any peer -> me   status and origin, 0: none
  *   info               me -> node       offset + 1 of my scratch slots
+ *   beat               me -> node       number of my last beat, and verdict (distance.h)
  *   record             me -> all        what my last calls were
  *   done     [D]       me -> node       uses of node scratch that I am done with
  *   credit   [P][D]    edge reader -> me   consumed count of my edge to it
@@ -69,6 +70,7 @@ struct tu_window {
 enum tu_window_part {
     TU_PART_POISON,
     TU_PART_INFO,
+    TU_PART_BEAT,
     TU_PART_RECORD,
     TU_PART_DONE,
     TU_PART_CREDIT,

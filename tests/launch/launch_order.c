@@ -60,7 +60,7 @@ static void ahead(struct ranks *ranks) {
             REQUIRE(value[k] == i * 3 + k, "call %d", i);
         value[0] = value[1] = value[2] = -7;
     }
-    for (int i = 0; i < 30; i++)
+    for (int i = 0; i < 200; i++)
         bcast_once(ranks, ranks->world, 8000, 0, i);
 }
 

@@ -27,9 +27,10 @@ static void add_bank(struct text *text, const tutti_comm *comm, uint32_t b) {
     uint32_t rank[8];
 
     add(text, " {comm %u bank %u call %llu %s %s of %llu root %d, segment %u of %u, waits for",
-        comm->id, b, (unsigned long long)call->number, collective[tu_kind_collective(call->what.kind)],
-        call->prepared->plan->algorithm->name, (unsigned long long)call->what.count, call->what.root,
-        run->segments_done, run->cut->segments);
+        comm->id, b, (unsigned long long)call->number,
+        collective[tu_kind_collective(call->what.kind)], call->prepared->plan->algorithm->name,
+        (unsigned long long)call->what.count, call->what.root, run->segments_done,
+        run->cut->segments);
     uint32_t n = tu_run_awaited(run, rank, 8);
     for (uint32_t i = 0; i < n && i < 8; i++)
         add(text, " %u", rank[i]);

@@ -2,6 +2,7 @@
 #include "tests/sim/world.h"
 
 #include <assert.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -85,7 +86,7 @@ static void draw_knobs(struct world *world, uint64_t *random) {
     draw_algorithm(world, random);
 }
 
-/* Broadcast and barrier, half of the time. A stream of their own, so that all else stays as it was. */
+/* Broadcast and barrier, half of the time, and whether cores are far. A stream of their own, so that all else stays as it was. */
 static void draw_others(struct world *world, uint64_t seed) {
     uint64_t random = sim_stream(seed, 7);
     uint32_t n;
@@ -102,6 +103,7 @@ static void draw_others(struct world *world, uint64_t seed) {
         world->config.barrier[0] = 0;
     if (sim_below(&random, 2))
         world->config.bcast[0] = 0;
+    world->config.far_ns = sim_below(&random, 2) ? 0 : INT_MAX;
 }
 
 void world_let_choose(struct world *world) {

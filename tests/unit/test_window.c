@@ -27,7 +27,7 @@ static size_t job_bytes(void) {
 
 static size_t comm_bytes(const struct letters *l) {
     size_t pair = l->m > 1 ? l->d * (5 * l->r + 2) : 0;
-    return 128 * (6 + l->d * (l->p * (l->r + 2) + 5 * l->k + l->m + 1) + pair);
+    return 128 * (7 + l->d * (l->p * (l->r + 2) + 5 * l->k + l->m + 1) + pair);
 }
 
 /* Slots of one direction of an edge. */
@@ -81,9 +81,10 @@ static void expect_layout(const struct tu_window_shape *shape, uint32_t comm) {
     cr_assert_eq(tu_window_comm(shape, comm), start);
     cr_assert_eq(start + tu_window_part(shape, TU_PART_POISON), start);
     cr_assert_eq(start + tu_window_part(shape, TU_PART_INFO), start + 128);
-    cr_assert_eq(tu_window_record(shape, comm, 7), start + 128 * 2 + 64 * 7);
-    cr_assert_eq(tu_window_done(shape, comm, bank), start + 128 * (6 + d - 1));
-    size_t credit = start + 128 * (6 + d), announce = credit + 128 * p * d;
+    cr_assert_eq(start + tu_window_part(shape, TU_PART_BEAT), start + 128 * 2);
+    cr_assert_eq(tu_window_record(shape, comm, 7), start + 128 * 3 + 64 * 7);
+    cr_assert_eq(tu_window_done(shape, comm, bank), start + 128 * (7 + d - 1));
+    size_t credit = start + 128 * (7 + d), announce = credit + 128 * p * d;
     size_t board_credit = announce + 128 * p * d, pair_slot = board_credit + 128 * d * m;
     size_t line = pair_slot + (m > 1 ? 256 * d : 0), board = line + 128 * p * d * r;
     size_t pair = board + 640 * d * shape->cells;
@@ -133,13 +134,13 @@ Test(window, examples, .timeout = 10) {
     cr_assert_eq(one.members, 8);
     cr_assert_eq(one.window_bytes, 33554432);
     cr_assert_eq(one.job_bytes, 4096);
-    cr_assert_eq(one.comm_bytes, 36864);
+    cr_assert_eq(one.comm_bytes, 36992);
     cr_assert_eq(one.edge_bytes, 5 * 270336);
     cr_assert_eq(one.board_bytes, 1056768);
     cr_assert_eq(one.scratch_bytes, 1048576);
     cr_assert_eq(many.peers, 19);
     cr_assert_eq(many.members, 8);
-    cr_assert_eq(many.comm_bytes, 58368);
+    cr_assert_eq(many.comm_bytes, 58496);
     cr_assert_eq(many.edge_bytes, 35 * 270336);
     cr_assert_eq(many.board_bytes, 1056768);
     cr_assert_eq(many.scratch_bytes, 1048576);

@@ -1,0 +1,41 @@
+/*
+ * How far the cores of a node's ranks are from each other: does what one of them has just written come to
+ * another out of a cache that both share, or out of the other's own? A core gets data of the second kind
+ * more slowly than data that lies in memory, so writers then store past the caches.
+ *
+ * The host's topology would tell, if virtual machines told the truth about theirs and were never moved. So
+ * it is measured: after every so many uses of slots, each rank stores the number of its beat, and loads that
+ * of another member. If that has come as far, it was stored a moment ago, and the load took what the way
+ * takes. Who comes first finds an old number, and believes what the other one has found.
+ */
+#ifndef TU_TRANSPORT_DISTANCE_H
+#define TU_TRANSPORT_DISTANCE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct tu_channels;
+
+struct tu_distance {
+    bool far;          /* the verdict */
+    uint32_t uses;     /* of slots since the last beat */
+    uint32_t beat;     /* its number */
+    uint32_t score;    /* rises with loads that took long, falls with others */
+    uint64_t far_ns;   /* what is far */
+    uint64_t clock_ns; /* what it takes to look at the clock */
+};
+
+void tu_distance_init(struct tu_distance *distance, uint64_t far_ns);
+
+void tu_distance_beat(struct tu_channels *channels);
+
+/* A call with so many uses of slots starts. Ranks make the same calls, so their beats are alike. */
+static inline void tu_distance_uses(struct tu_distance *distance, struct tu_channels *channels,
+                                    uint32_t uses) {
+    enum { USES = 16 }; /* a beat takes no more than some hundred ns */
+    distance->uses += uses;
+    if (distance->uses >= USES)
+        tu_distance_beat(channels);
+}
+
+#endif

@@ -13,6 +13,7 @@ struct maker {
     size_t element_bytes;
     bool stream;    /* what goes to the target is stored past the caches */
     bool to_target; /* some step of this rank writes to the target */
+    bool one_way;   /* its messages all come, or all go */
     const struct tu_series *series;
     struct tu_move *move; /* the next free ones */
     uint32_t *drop;
@@ -165,6 +166,16 @@ static bool writes_target(const struct tu_plan *plan) {
     return false;
 }
 
+static bool is_one_way(const struct tu_plan *plan) {
+    bool in = false, out = false;
+    for (uint32_t i = 0; i < plan->steps; i++) {
+        uint8_t kind = plan->step[i].kind;
+        in = in || kind == TU_WAIT;
+        out = out || kind == TU_WRITE || kind == TU_SHARE || kind == TU_SIGNAL;
+    }
+    return in != out;
+}
+
 static void make_op(struct maker *m, uint32_t bank, uint32_t i, struct tu_op *op) {
     const struct tu_step *step = &m->plan->step[i];
     bool message = step->kind != TU_REDUCE && step->kind != TU_COPY;
@@ -195,6 +206,7 @@ static void make_op(struct maker *m, uint32_t bank, uint32_t i, struct tu_op *op
     find_drops(m, step, op);
     op->stream = m->stream && step->dsts && step->dst[0].space == TU_DST;
     op->lend = lend_of(m, step, op);
+    op->one_way = m->one_way;
     op->returns = op->drops || op->node || (op->kind == TU_WAIT && op->users == 0);
     op->try = tu_step_choose(op);
 }
@@ -286,7 +298,8 @@ tutti_status tu_program_make(struct tu_env *env, const struct tu_bound *bound,
                       .plan = plan,
                       .element_bytes = element_bytes,
                       .stream = stream,
-                      .to_target = writes_target(plan)};
+                      .to_target = writes_target(plan),
+                      .one_way = is_one_way(plan)};
     lay_out(bound, &n, width, program, &m);
     make_ops(&m, bank, cut->slice, program->op[0]);
     program->scratch_bytes =

@@ -51,6 +51,7 @@ struct tu_op {
     uint8_t lend;  /* enum tu_lend */
     bool stream;   /* COPY, REDUCE to the target: past the caches */
     bool returns;  /* something is given back when it is done */
+    bool one_way; /* this rank only sends in this plan, or only receives: the writer may be ahead */
     uint32_t index;
     /* steps that come before it: bits in its own word of 64, or indices (TU_NO_STEP: none) */
     uint64_t after;

@@ -13,7 +13,8 @@ enum { COPY_LONG = 1024 };  /* bytes; memcpy copies less by vectors itself */
 enum { LEND_LEAST = 4096 }; /* bytes; copying less is faster than waiting for their return */
 enum {
     STREAM_LEAST = 2048
-}; /* bytes; less comes as fast from another core's cache as from memory */
+};                  /* bytes; less comes as fast from another core's cache as from memory */
+enum { AHEAD = 2 }; /* uses */
 
 static inline uint8_t *address(const struct tu_segment *segment, const struct tu_move *move) {
     return segment->base[move->base] + move->offset;
@@ -80,6 +81,18 @@ static bool send_piece(struct tu_run *run, struct tu_segment *segment, const str
     return true;
 }
 
+/* The same where the writer may be ahead of its readers: the cell of a later use, if they are done with it,
+   is fetched meanwhile. */
+static bool send_ahead(struct tu_run *run, struct tu_segment *segment, const struct tu_op *op) {
+    struct tu_ring_out *ring = op->ring.out;
+    uint32_t later = tu_run_number(segment, op) + AHEAD;
+    if (!send_piece(run, segment, op))
+        return false;
+    if ((int32_t)(later - ring->limit) < 0)
+        tu_line_claim(tu_ring_out_cell(ring, later), op->bytes);
+    return true;
+}
+
 /* Any number of pieces, into mapped memory. */
 static bool send_mapped(struct tu_run *run, struct tu_segment *segment, const struct tu_op *op) {
     struct tu_ring_out *ring = op->ring.out;
@@ -142,7 +155,9 @@ static tu_step_fn *choose_send(const struct tu_op *op) {
         return op->lend && op->bytes >= LEND_LEAST ? send_source : send_slot;
     if (!op->ring.out->cell[0])
         return send_line;
-    return op->moves == 1 ? send_piece : send_mapped;
+    if (op->moves > 1)
+        return send_mapped;
+    return op->one_way ? send_ahead : send_piece;
 }
 
 /* ---- arrivals ---- */
@@ -161,7 +176,7 @@ static inline void found(struct tu_segment *segment, const struct tu_op *op, con
 }
 
 /* A line in mapped memory, whose payload is used where it lies. */
-static bool wait_pair(struct tu_run *run, struct tu_segment *segment, const struct tu_op *op) {
+static bool wait_mapped(struct tu_run *run, struct tu_segment *segment, const struct tu_op *op) {
     uint32_t number = tu_run_number(segment, op);
     const uint8_t *cell = tu_ring_cell(op->ring.in, number);
     struct tu_line_header header = tu_line_header(cell);
@@ -174,10 +189,10 @@ static bool wait_pair(struct tu_run *run, struct tu_segment *segment, const stru
 }
 
 /* The same from a writer that may be ahead: a later line comes while this one is used. */
-static bool wait_mapped(struct tu_run *run, struct tu_segment *segment, const struct tu_op *op) {
-    bool come = wait_pair(run, segment, op);
+static bool wait_ahead(struct tu_run *run, struct tu_segment *segment, const struct tu_op *op) {
+    bool come = wait_mapped(run, segment, op);
     if (come)
-        __builtin_prefetch(tu_ring_cell(op->ring.in, tu_run_number(segment, op) + 2));
+        tu_line_fetch(tu_ring_cell(op->ring.in, tu_run_number(segment, op) + AHEAD), op->bytes);
     return come;
 }
 
@@ -201,7 +216,7 @@ static tu_step_fn *choose_wait(const struct tu_op *op) {
     const struct tu_ring_in *ring = op->ring.in;
     if (ring->peer->format != TU_FORMAT_CACHELINE || op->bytes > ring->payload)
         return wait_any;
-    return ring->lag ? wait_mapped : wait_pair;
+    return op->one_way ? wait_ahead : wait_mapped;
 }
 
 /* ---- computing ---- */

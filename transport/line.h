@@ -78,6 +78,23 @@ static inline bool tu_line_arrived(const void *cell, enum tu_line_format format,
     return true;
 }
 
+/* Starts to fetch a cell that this core will read, with `bytes` of payload. */
+static inline void tu_line_fetch(const uint8_t *cell, size_t bytes) {
+    for (size_t at = 0; at < sizeof(struct tu_line_header) + bytes; at += 64)
+        __builtin_prefetch(cell + at);
+}
+
+/* The same for one that it will write: takes it from all other caches. */
+static inline void tu_line_claim(const uint8_t *cell, size_t bytes) {
+    for (size_t at = 0; at < sizeof(struct tu_line_header) + bytes; at += 64) {
+#ifdef __x86_64__ /* the compiler's own is a fetch for reading, unless it may assume newer processors */
+        __asm__ volatile("prefetchw %0" : : "m"(cell[at]));
+#else
+        __builtin_prefetch(cell + at, 1);
+#endif
+    }
+}
+
 /* Copies the payload of a line: by words of constant size, not by a call. */
 static inline void tu_line_copy(void *to, const void *from, size_t bytes) {
     char *out = to;

@@ -12,6 +12,7 @@ struct maker {
     struct tu_partition part;
     size_t element_bytes;
     bool stream;    /* what goes to the target is stored past the caches */
+    bool lend;      /* the vector is worth it */
     bool to_target; /* some step of this rank writes to the target */
     bool one_way;   /* its messages all come, or all go */
     const struct tu_series *series;
@@ -153,7 +154,8 @@ static void add_after(struct tu_op *op, uint32_t step) {
 
 static uint8_t lend_of(const struct maker *m, const struct tu_step *step, const struct tu_op *op) {
     bool all_read = step->readers + 1u == m->bound->channels->members;
-    if (step->kind != TU_SHARE || !all_read || op->moves != 1 || op->move->base != TU_SRC)
+    if (!m->lend || step->kind != TU_SHARE || !all_read || op->moves != 1 ||
+        op->move->base != TU_SRC)
         return TU_LEND_NEVER; /* who does not read it would not tell that it is given back */
     return m->to_target ? TU_LEND_APART : TU_LEND;
 }
@@ -285,6 +287,10 @@ static void make_ops(struct maker *m, uint32_t bank, size_t elements, struct tu_
         make_op(m, bank, i, &op[i]);
 }
 
+static size_t vector_bytes(const struct tu_cut *cut, size_t element_bytes) {
+    return ((cut->segments - 1) * cut->slice + cut->last) * element_bytes;
+}
+
 tutti_status tu_program_make(struct tu_env *env, const struct tu_bound *bound,
                              const struct tu_cut *cut, size_t element_bytes, bool stream,
                              uint32_t bank, uint32_t width, struct tu_program *program) {
@@ -298,6 +304,7 @@ tutti_status tu_program_make(struct tu_env *env, const struct tu_bound *bound,
                       .plan = plan,
                       .element_bytes = element_bytes,
                       .stream = stream,
+                      .lend = vector_bytes(cut, element_bytes) >= env->config.lend_bytes,
                       .to_target = writes_target(plan),
                       .one_way = is_one_way(plan)};
     lay_out(bound, &n, width, program, &m);

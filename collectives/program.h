@@ -36,7 +36,7 @@ struct tu_series {
     uint32_t base;  /* number of segment 0's first use */
 };
 
-/* Can a SHARE lend its source's memory instead of copying it: may nothing write there in this call? */
+/* Is a SHARE to lend its source's memory instead of copying it: may nothing write there in this call? */
 enum tu_lend { TU_LEND_NEVER, TU_LEND_APART, /* if source and target are not the same */ TU_LEND };
 
 /* What a step does. Indices are those of the plan's steps. */

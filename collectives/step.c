@@ -9,8 +9,7 @@
 
 #include "collectives/run.h"
 
-enum { COPY_LONG = 1024 };  /* bytes; memcpy copies less by vectors itself */
-enum { LEND_LEAST = 4096 }; /* bytes; copying less is faster than waiting for their return */
+enum { COPY_LONG = 1024 }; /* bytes; memcpy copies less by vectors itself */
 enum {
     STREAM_LEAST = 2048
 };                  /* bytes; less comes as fast from another core's cache as from memory */
@@ -152,7 +151,7 @@ static tu_step_fn *choose_send(const struct tu_op *op) {
     if (op->idle)
         return send_nothing;
     if (op->bytes > op->ring.out->payload)
-        return op->lend && op->bytes >= LEND_LEAST ? send_source : send_slot;
+        return op->lend ? send_source : send_slot;
     if (!op->ring.out->cell[0])
         return send_line;
     if (op->moves > 1)

@@ -45,6 +45,7 @@ struct tu_config {
     size_t eager_bytes;  /* TUTTI_EAGER: slot of an edge, default 32K (4K..1M, power of two) */
     size_t share_bytes;  /* TUTTI_SHARE: slot of a board, default 128K (4K..16M, power of two) */
     size_t stream_bytes; /* TUTTI_STREAM: stores past the caches from here on; default 0: choose */
+    size_t lend_bytes;   /* TUTTI_LEND: vectors in the heap are lent from here on, default 2M */
     int far_ns; /* TUTTI_FAR: a core from which a line takes so long is far, default 110; 0: all */
     int ring_slots;    /* TUTTI_RING: R, slots of a ring, default 4 (1..16) */
     int board_cells;   /* TUTTI_BOARD: K, cells of a board, at least R; default 16 (1..64) */

@@ -199,6 +199,16 @@ static const struct tu_knob table[] = {
      .zero = 1,
      .unit = "bytes",
      .help = "results of so many bytes are stored past the caches; 0: chosen by the largest cache"},
+    {.name = "TUTTI_LEND",
+     .type = TU_KNOB_BYTES,
+     FIELD(lend_bytes),
+     .fallback = "2M",
+     .min = 0,
+     .max = TIB,
+     .unit = "bytes",
+     .help = "vectors of so many bytes are read in place where they lie in memory of tutti_alloc, "
+             "smaller "
+             "ones are copied"},
     {.name = "TUTTI_FAR",
      .type = TU_KNOB_INT,
      FIELD(far_ns),

@@ -54,18 +54,18 @@ static bool suits(const struct world *world, const struct tu_algorithm *algorith
     return suits;
 }
 
-/* Mostly one by name: then those that are rarely chosen have their turn, above all those with node
-   scratch. */
+/* Mostly one by name: then those that are rarely chosen have their turn, above all those for large vectors
+   of one node. */
 static void draw_algorithm(struct world *world, uint64_t *random) {
     uint32_t n;
     const struct tu_algorithm *all = tu_algorithms(&n);
-    const struct tu_algorithm *scratch =
+    const struct tu_algorithm *large =
         tu_algorithm_find(TU_ALLREDUCE, sim_below(random, 2) ? "two_phase" : "accumulate");
 
     for (uint32_t tries = sim_below(random, 4); tries > 0; tries--) {
         const struct tu_algorithm *one = &all[sim_below(random, n)];
-        if (suits(world, scratch) && sim_below(random, 2))
-            one = scratch;
+        if (suits(world, large) && sim_below(random, 2))
+            one = large;
         if (one->collective == TU_ALLREDUCE && suits(world, one))
             snprintf(world->config.allreduce, sizeof world->config.allreduce, "%s", one->name);
     }

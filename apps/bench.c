@@ -102,18 +102,25 @@ static void set_floor(const struct bench_world *world, const struct bench_option
         row->floor_us = bench_floor_us(floor, row->handoff_ns, world->size, row->bytes);
 }
 
+/* The floor as it is now, cores move. Returns the hand-off. */
+static double refresh(struct bench_world *world, const struct bench_options *options,
+                      struct bench_floor *floor) {
+    if (!options->floor)
+        return 0;
+    bench_refresh_alone(world, floor);
+    return world->rank == 0 ? floor->handoff_ns : 0;
+}
+
 static void measure_sizes(struct bench_world *world, const struct bench_options *options,
                           struct bench_floor *floor, struct bench_report *report) {
     bool once = options->call == BENCH_BARRIER;
+    double handoff_ns = refresh(world, options, floor);
     for (size_t bytes = once ? 0 : options->min_bytes; bytes <= options->max_bytes;
          bytes = bytes ? bytes * options->factor : bench_type_bytes(options->type)) {
-        struct bench_row row = {.bytes = bytes};
-        if (options->floor) {
-            bench_refresh_alone(world, floor);
-            row.handoff_ns = world->rank == 0 ? floor->handoff_ns : 0;
-        }
+        struct bench_row row = {.bytes = bytes, .handoff_ns = handoff_ns};
         bench_measure(world, options, bytes, &row);
         set_floor(world, options, floor, &row);
+        row.handoff_after_ns = handoff_ns = refresh(world, options, floor);
         bench_report_row(report, &row);
         if (once || row.slow || bytes > SIZE_MAX / options->factor)
             break;

@@ -174,7 +174,7 @@ struct bench_row {
     const char *memory; /* of the source */
     bool counted;
     double most[BENCH_COUNTS], mean[BENCH_COUNTS]; /* per call, over the ranks */
-    double handoff_ns;                             /* just before; 0: not measured */
+    double handoff_ns, handoff_after_ns;           /* just before and after; 0: not measured */
     double floor_us;                               /* 0: not known */
 };
 

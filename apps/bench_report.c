@@ -125,6 +125,7 @@ static json_t *json_row(const struct bench_row *row) {
                   (json_int_t)row->count, "checked", 1, "algorithm", row->algorithm, "transports",
                   row->transports, "memory", row->memory);
     json_object_set_new(object, "handoff_ns", positive_or_null(row->handoff_ns));
+    json_object_set_new(object, "handoff_after_ns", positive_or_null(row->handoff_after_ns));
     json_object_set_new(object, "floor_us", positive_or_null(row->floor_us));
     if (row->blocks == 0)
         return object;
@@ -161,7 +162,7 @@ static void print_heading(struct bench_report *report, const struct bench_row *r
     if (report->floored)
         fprintf(out, "   floor us    times");
     if (row->handoff_ns > 0)
-        fprintf(out, "  hand-off ns");
+        fprintf(out, "  hand-off ns  after");
     fprintf(out, "\n");
 }
 
@@ -186,7 +187,7 @@ static void print_row(struct bench_report *report, const struct bench_row *row) 
     if (report->floored)
         fprintf(out, " %10.3f %8.2f", row->floor_us, row->median_us / row->floor_us);
     if (row->handoff_ns > 0)
-        fprintf(out, "  %11.0f", row->handoff_ns);
+        fprintf(out, "  %11.0f  %5.0f", row->handoff_ns, row->handoff_after_ns);
     if (row->slow)
         fprintf(out, "  over %g s, larger ones are left out", report->options->limit_s);
     fprintf(out, "\n");

@@ -242,6 +242,7 @@ class Bench(BenchCase):
         if len(os.sched_getaffinity(0)) > 1:
             self.assertGreater(result["floor"]["handoff_ns"], 0)
             self.assertGreater(result["rows"][0]["handoff_ns"], 0)
+            self.assertEqual(result["rows"][0]["handoff_after_ns"], result["rows"][1]["handoff_ns"])
             self.check_floors(result)
         self.assertEqual(len(result["rows"]), 7)
         for row in result["rows"]:

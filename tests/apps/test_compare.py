@@ -50,7 +50,8 @@ class Compare(unittest.TestCase):
     def result(self, *times, floor=None, slow=False, cores=(0, 1)):
         """What the benchmark writes."""
         return {"library": "x 1", "floor": None, "pinned_cores": list(cores),
-                "rows": [{"bytes": 8 * 4 ** i, "median_us": time, "handoff_ns": None, "slow": slow,
+                "rows": [{"bytes": 8 * 4 ** i, "median_us": time, "handoff_ns": None,
+                          "handoff_after_ns": None, "slow": slow,
                           "floor_us": floor} for i, time in enumerate(times)]}
 
     def test_times_the_floor_are_of_one_run_each(self):
@@ -69,6 +70,12 @@ class Compare(unittest.TestCase):
         self.assertEqual(far["median_us"], {"tutti": 9, "a": 13})
         self.assertEqual((near["handoff_ns"], far["handoff_ns"]), ([34, 36], [210]))
         self.assertEqual(self.compare.modes([self.runner("tutti", (1,))]), [])
+
+    def test_a_time_during_which_cores_moved_is_of_no_mode(self):
+        sample = self.compare.Sample
+        self.assertEqual([self.compare.mode_of(sample(1, before, None, after)) for before, after in
+                          ((34, 36), (210, 220), (34, 220), (210, 36), (None, None))],
+                         ["near cores", "far cores", None, None, None])
 
     def measure(self, **results):
         """measure() over runners whose runs take results from lists; returns the names that are left."""

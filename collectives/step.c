@@ -9,11 +9,11 @@
 
 #include "collectives/run.h"
 
-enum { COPY_LONG = 1024 }; /* bytes; memcpy copies less by vectors itself */
 enum {
-    STREAM_LEAST = 2048
-};                  /* bytes; less comes as fast from another core's cache as from memory */
-enum { AHEAD = 2 }; /* uses */
+    COPY_LONG = 1024,    /* bytes; memcpy copies less by vectors itself */
+    STREAM_LEAST = 2048, /* bytes; less comes as fast from another core's cache as from memory */
+    AHEAD = 2,           /* uses */
+};
 
 static inline uint8_t *address(const struct tu_segment *segment, const struct tu_move *move) {
     return segment->base[move->base] + move->offset;

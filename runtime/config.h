@@ -48,7 +48,7 @@ struct tu_config {
     size_t lend_bytes;   /* TUTTI_LEND: vectors in the heap are lent from here on, default 2M */
     int far_ns; /* TUTTI_FAR: a core from which a line takes so long is far, default 110; 0: all */
     int ring_slots;    /* TUTTI_RING: R, slots of a ring, default 4 (1..16) */
-    int board_cells;   /* TUTTI_BOARD: K, cells of a board, at least R; default 16 (1..64) */
+    int board_cells;   /* TUTTI_BOARD: K, cells of a board, at least R; default 32 (1..64) */
     int banks;         /* TUTTI_BANKS: D, default 2 (1..4) */
     int segments;      /* TUTTI_SEGMENTS: W, segments of a call under way, default 2 (1..4) */
     int scratch_slots; /* TUTTI_SCRATCH: S, node scratch slots of a bank, default 2 (1..4) */

@@ -232,7 +232,7 @@ static const struct tu_knob table[] = {
     {.name = "TUTTI_BOARD",
      .type = TU_KNOB_INT,
      FIELD(board_cells),
-     .fallback = "16",
+     .fallback = "32",
      .min = 1,
      .max = 64,
      .power_of_two = 1,

@@ -54,7 +54,7 @@ Test(config, defaults, .timeout = 10) {
     cr_expect_eq(config.eager_bytes, 32u << 10);
     cr_expect_eq(config.share_bytes, 128u << 10);
     cr_expect_eq(config.ring_slots, 4);
-    cr_expect_eq(config.board_cells, 16);
+    cr_expect_eq(config.board_cells, 32);
     cr_expect_eq(config.banks, 2);
     cr_expect_eq(config.segments, 2);
     cr_expect_eq(config.scratch_slots, 2);

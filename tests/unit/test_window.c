@@ -134,13 +134,13 @@ Test(window, examples, .timeout = 10) {
     cr_assert_eq(one.members, 8);
     cr_assert_eq(one.window_bytes, 33554432);
     cr_assert_eq(one.job_bytes, 4096);
-    cr_assert_eq(one.comm_bytes, 36992);
+    cr_assert_eq(one.comm_bytes, 57472);
     cr_assert_eq(one.edge_bytes, 5 * 270336);
     cr_assert_eq(one.board_bytes, 1056768);
     cr_assert_eq(one.scratch_bytes, 1048576);
     cr_assert_eq(many.peers, 19);
     cr_assert_eq(many.members, 8);
-    cr_assert_eq(many.comm_bytes, 58496);
+    cr_assert_eq(many.comm_bytes, 78976);
     cr_assert_eq(many.edge_bytes, 35 * 270336);
     cr_assert_eq(many.board_bytes, 1056768);
     cr_assert_eq(many.scratch_bytes, 1048576);
@@ -422,7 +422,7 @@ static void prepare(struct large *large, enum tu_collective collective, const ch
 Test(window, taken_over_a_wire, .timeout = 30) {
     struct large *large = malloc(sizeof *large);
     struct letters l = {
-        .p = 19, .m = 8, .d = 2, .r = 4, .k = 16, .s = 2, .e = 32 << 10, .b = 128 << 10};
+        .p = 19, .m = 8, .d = 2, .r = 4, .k = 32, .s = 2, .e = 32 << 10, .b = 128 << 10};
     size_t used = job_bytes() + comm_bytes(&l);
 
     cr_assert_not_null(large);

@@ -76,7 +76,7 @@ misuse)
     mount -t tmpfs -o size=8k small /dev/shm
     ok launch 2 "$bin/launch_init" TUTTI_ERR_MEMORY /dev/shm
     umount /dev/shm
-    mount -t tmpfs -o size=128k small /dev/shm # enough for lines, not for slots
+    mount -t tmpfs -o size=256k small /dev/shm # enough for lines, not for slots
     ok launch 2 "$bin/launch_misuse" no_room
     umount /dev/shm
     [ -z "$(ls -A /dev/shm)" ] || fail "left in /dev/shm: $(ls /dev/shm)"

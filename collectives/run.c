@@ -108,8 +108,8 @@ tutti_status tu_run_start(struct tu_run *run, const struct tu_bound *bound,
     run->lent = NULL;
     run->state = TU_RUN_GOING;
     run->unsettled = bound->wire && cut->slots; /* slots may be new */
-    if (cut->share)
-        tu_distance_uses(&bound->channels->distance, bound->channels, cut->segments);
+    if (cut->share && !bound->pair && tu_distance_due(&bound->channels->distance, cut->segments))
+        tu_distance_beat(bound->channels);
     take_numbers(run);
     if (program->small)
         begin(run, 0, 0, 0);

@@ -207,8 +207,7 @@ static const struct tu_knob table[] = {
      .max = TIB,
      .unit = "bytes",
      .help = "vectors of so many bytes are read in place where they lie in memory of tutti_alloc, "
-             "smaller "
-             "ones are copied"},
+             "smaller ones are copied"},
     {.name = "TUTTI_FAR",
      .type = TU_KNOB_INT,
      FIELD(far_ns),
@@ -217,8 +216,7 @@ static const struct tu_knob table[] = {
      .max = INT_MAX,
      .unit = "ns",
      .help = "a core that what another has just written takes so long to reach is far: what ranks "
-             "there "
-             "read is stored past the caches"},
+             "there read is stored past the caches"},
     {.name = "TUTTI_RING",
      .type = TU_KNOB_INT,
      FIELD(ring_slots),

@@ -4,7 +4,7 @@
  * more slowly than data that lies in memory, so writers then store past the caches.
  *
  * The host's topology would tell, if virtual machines told the truth about theirs and were never moved. So
- * it is measured: after every so many uses of slots, each rank stores the number of its beat, and loads that
+ * it is measured: after every so many uses of boards' slots, each rank stores the number of its beat, and loads that
  * of another member. If that has come as far, it was stored a moment ago, and the load took what the way
  * takes. Who comes first finds an old number, and believes what the other one has found.
  */
@@ -18,7 +18,7 @@ struct tu_channels;
 
 struct tu_distance {
     bool far;          /* the verdict */
-    uint32_t uses;     /* of slots since the last beat */
+    uint32_t uses;     /* of boards' slots since the last beat */
     uint32_t beat;     /* its number */
     uint32_t score;    /* rises with loads that took long, falls with others */
     uint64_t far_ns;   /* what is far */
@@ -27,15 +27,13 @@ struct tu_distance {
 
 void tu_distance_init(struct tu_distance *distance, uint64_t far_ns);
 
-void tu_distance_beat(struct tu_channels *channels);
-
-/* A call with so many uses of slots starts. Ranks make the same calls, so their beats are alike. */
-static inline void tu_distance_uses(struct tu_distance *distance, struct tu_channels *channels,
-                                    uint32_t uses) {
+/* A call with so many uses of slots starts: is a beat due? Ranks make the same calls, so theirs are too. */
+static inline bool tu_distance_due(struct tu_distance *distance, uint32_t uses) {
     enum { USES = 16 }; /* a beat takes no more than some hundred ns */
     distance->uses += uses;
-    if (distance->uses >= USES)
-        tu_distance_beat(channels);
+    return distance->uses >= USES;
 }
+
+void tu_distance_beat(struct tu_channels *channels);
 
 #endif

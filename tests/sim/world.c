@@ -86,7 +86,8 @@ static void draw_knobs(struct world *world, uint64_t *random) {
     draw_algorithm(world, random);
 }
 
-/* Broadcast and barrier, half of the time, and whether cores are far. A stream of their own, so that all else stays as it was. */
+/* Broadcast and barrier, half of the time, and whether cores are far. A stream of their own, so that all
+   else stays as it was. */
 static void draw_others(struct world *world, uint64_t seed) {
     uint64_t random = sim_stream(seed, 7);
     uint32_t n;

@@ -1,18 +1,10 @@
-/* The life of a call: prepared, numbered, queued for its bank, run, done. And progress of all. */
+/* The life of a call: numbered, queued for its bank, run, done. And progress of all. */
 #include <string.h>
 
 #include "api/job.h"
 #include "runtime/text.h"
 
 enum { LOOKS = 16 }; /* at one cell, between two passes */
-
-/* ---- preparing ---- */
-
-tutti_status tu_call_prepare(struct tu_call *call) {
-    uint32_t root = call->what.root < 0 ? 0 : (uint32_t)call->what.root;
-    return tu_cache_prepare(&call->comm->cache, tu_kind_collective(call->what.kind), root,
-                            call->work.count, call->work.element_bytes, &call->prepared);
-}
 
 /* ---- active comms ---- */
 
@@ -62,10 +54,14 @@ static void run(struct tu_call *call, struct tu_bank *bank) {
     bank->call = call;
     comm->next_bank = comm->next_bank + 1 == comm->banks ? 0 : comm->next_bank + 1;
     comm->running++;
-    tutti_status status = tu_run_start(&bank->run, prepared->plan->bound, &prepared->cut,
-                                       &call->work, &prepared->program[bank->run.bank]);
-    if (!status) /* before the record: peers may wait for its first message */
-        tu_run_advance(&bank->run);
+    struct tu_program *program = &prepared->program[bank->run.bank];
+    tutti_status status = TUTTI_OK;
+    if (!program->memory)
+        status = tu_run_prepare(&bank->run, prepared->plan->bound, &prepared->cut, &call->work, program);
+    if (!status) {
+        tu_run_start(&bank->run, &call->work, program);
+        tu_run_advance(&bank->run); /* before the record: peers may wait for its first message */
+    }
     tu_record_call(call);
     if (status)
         cannot_start(call, status);
@@ -143,7 +139,7 @@ static uint32_t advance(tutti_comm *comm) {
 /* Does any call under way need the wire? An idle one is not polled. */
 static bool wire_awaited(const tutti_comm *comm) {
     for (uint32_t b = 0; b < comm->banks; b++)
-        if (comm->bank[b].call && comm->bank[b].run.bound->wire)
+        if (comm->bank[b].call && comm->bank[b].run.program->bound->wire)
             return true;
     return false;
 }

@@ -94,134 +94,143 @@ static inline tutti_status check_buffers(tutti_comm *comm, const char *function,
 
 /* ---- what to run ---- */
 
-static const struct tu_checked barrier = {.work = {.element_bytes = 1},
-                                          .what = {.kind = TU_BARRIER}};
-
-/* Were these arguments those of the last such call? Then they need no checks. */
-static inline bool is_checked(const struct tu_checked *last, const struct tu_checked *now) {
-    return last->source == now->source && last->target == now->target &&
-           last->count == now->count && last->type == now->type && last->op == now->op &&
-           last->root == now->root && last->work.element_bytes;
+/* Were these arguments those of the last such call? Then they need no checks. (By value, so that they stay
+   in registers.) */
+static inline bool repeats(const struct tu_checked *last, struct tu_arguments now) {
+    const struct tu_arguments *then = &last->arguments;
+    return last->prepared && then->source == now.source && then->target == now.target &&
+           then->count == now.count && then->type == now.type && then->op == now.op &&
+           then->root == now.root;
 }
 
-static tutti_status check_bcast(tutti_comm *comm, const char *function,
-                                const struct tu_checked *arguments) {
-    struct tu_checked c = *arguments;
-    tutti_status status = check_type(comm, function, c.count, c.type, &c.work.element_bytes);
-    if (!status)
-        status = check_root(comm, function, c.root);
-    if (!status)
-        status = check_buffer(comm, function, "buffer", c.target, c.count);
+/* Puts a checked call, which is to be repeated soon, in the place of the last one. */
+static tutti_status keep(tutti_comm *comm, struct tu_checked *now) {
+    enum tu_collective collective = tu_kind_collective(now->what.kind);
+    struct tu_checked *last = &comm->checked[collective];
+    if (last->prepared)
+        last->prepared->users--;
+    last->prepared = NULL;
+    tutti_status status = tu_cache_prepare(&comm->cache, collective, (uint32_t)now->what.root,
+                                           now->work.count, now->work.element_bytes, &now->prepared);
     if (status)
-        return status;
-    c.work.source = c.work.target = c.target;
-    c.work.count = c.what.count = c.count;
-    c.what.root = c.root;
-    c.what.kind = tu_kind(TU_BCAST, c.type, 0);
-    comm->checked[TU_BCAST] = c;
+        return refuse(comm, status);
+    *last = *now;
     return TUTTI_OK;
 }
 
-static tutti_status check_allreduce(tutti_comm *comm, const char *function,
-                                    const struct tu_checked *arguments) {
-    struct tu_checked c = *arguments;
-    tutti_status status = check_type(comm, function, c.count, c.type, &c.work.element_bytes);
+static __attribute__((noinline)) tutti_status check_barrier(tutti_comm *comm) {
+    struct tu_checked now = {.work = {.element_bytes = 1}, .what = {.kind = TU_BARRIER}};
+    return keep(comm, &now);
+}
+
+static __attribute__((noinline)) tutti_status
+check_bcast(tutti_comm *comm, const char *function, struct tu_arguments a) {
+    struct tu_checked now = {.arguments = a};
+    tutti_status status = check_type(comm, function, a.count, a.type, &now.work.element_bytes);
     if (!status)
-        status = check_op(comm, function, c.type, c.op, &c.work);
+        status = check_root(comm, function, a.root);
     if (!status)
-        status = check_buffers(comm, function, c.source, c.target, c.count,
-                               c.count * c.work.element_bytes);
+        status = check_buffer(comm, function, "buffer", a.target, a.count);
     if (status)
         return status;
-    c.work.source = c.source == TUTTI_IN_PLACE ? c.target : c.source;
-    c.work.target = c.target;
-    c.work.count = c.what.count = c.count;
-    c.what.kind = tu_kind(TU_ALLREDUCE, c.type, c.op);
-    comm->checked[TU_ALLREDUCE] = c;
-    return TUTTI_OK;
+    now.work.source = now.work.target = a.target;
+    now.work.count = now.what.count = a.count;
+    now.what.root = a.root;
+    now.what.kind = tu_kind(TU_BCAST, a.type, 0);
+    return keep(comm, &now);
 }
 
-static inline tutti_status bcast_arguments(const char *function, void *buffer, size_t count,
-                                           tutti_type type, int root, tutti_comm *comm) {
-    struct tu_checked now = {.target = buffer, .count = count, .type = type, .root = root};
-    tutti_status status = check_comm(comm, function);
-    if (status || is_checked(&comm->checked[TU_BCAST], &now))
+static __attribute__((noinline)) tutti_status
+check_allreduce(tutti_comm *comm, const char *function, struct tu_arguments a) {
+    struct tu_checked now = {.arguments = a};
+    tutti_status status = check_type(comm, function, a.count, a.type, &now.work.element_bytes);
+    if (!status)
+        status = check_op(comm, function, a.type, a.op, &now.work);
+    if (!status)
+        status = check_buffers(comm, function, a.source, a.target, a.count,
+                               a.count * now.work.element_bytes);
+    if (status)
         return status;
-    return check_bcast(comm, function, &now);
+    now.work.source = a.source == TUTTI_IN_PLACE ? a.target : a.source;
+    now.work.target = a.target;
+    now.work.count = now.what.count = a.count;
+    now.what.kind = tu_kind(TU_ALLREDUCE, a.type, a.op);
+    return keep(comm, &now);
 }
 
-static inline tutti_status allreduce_arguments(const char *function, const void *source,
-                                               void *target, size_t count, tutti_type type,
-                                               tutti_op op, tutti_comm *comm) {
-    struct tu_checked now = {source, target, count, type, op, .root = 0};
+static inline tutti_status make_barrier(const char *function, tutti_comm *comm) {
     tutti_status status = check_comm(comm, function);
-    if (status || is_checked(&comm->checked[TU_ALLREDUCE], &now))
+    if (status || comm->checked[TU_BARRIER].prepared)
         return status;
-    return check_allreduce(comm, function, &now);
+    return check_barrier(comm);
+}
+
+static inline tutti_status make_bcast(const char *function, struct tu_arguments now,
+                                      tutti_comm *comm) {
+    tutti_status status = check_comm(comm, function);
+    if (status || repeats(&comm->checked[TU_BCAST], now))
+        return status;
+    return check_bcast(comm, function, now);
+}
+
+static inline tutti_status make_allreduce(const char *function, struct tu_arguments now,
+                                          tutti_comm *comm) {
+    tutti_status status = check_comm(comm, function);
+    if (status || repeats(&comm->checked[TU_ALLREDUCE], now))
+        return status;
+    return check_allreduce(comm, function, now);
 }
 
 /* Member by member: zeroing the whole first costs more than the rest of a small call's checks. */
 static inline void fill_in(struct tu_call *call, tutti_comm *comm,
-                           const struct tu_checked *checked) {
+                           enum tu_collective collective) {
+    const struct tu_checked *checked = &comm->checked[collective];
     call->comm = comm;
     call->work = checked->work;
     call->what = checked->what;
+    call->prepared = checked->prepared;
     call->watch = (struct tu_watch){0};
 }
 
 /* ---- blocking ---- */
 
-static inline tutti_status run(tutti_comm *comm, const struct tu_checked *checked) {
+static inline tutti_status run(tutti_comm *comm, enum tu_collective collective) {
     struct tu_call call;
-    fill_in(&call, comm, checked);
-    tutti_status status = tu_call_prepare(&call);
-    if (status)
-        return refuse(comm, status);
+    fill_in(&call, comm, collective);
     tu_call_start(&call);
     return tu_call_wait(comm->job, &call);
 }
 
 tutti_status tutti_barrier(tutti_comm *comm) {
-    tutti_status status = check_comm(comm, "tutti_barrier");
-    return status ? status : run(comm, &barrier);
+    tutti_status status = make_barrier("tutti_barrier", comm);
+    return status ? status : run(comm, TU_BARRIER);
 }
 
 tutti_status tutti_bcast(void *buffer, size_t count, tutti_type type, int root, tutti_comm *comm) {
-    tutti_status status = bcast_arguments("tutti_bcast", buffer, count, type, root, comm);
-    return status ? status : run(comm, &comm->checked[TU_BCAST]);
+    struct tu_arguments a = {.target = buffer, .count = count, .type = type, .root = root};
+    tutti_status status = make_bcast("tutti_bcast", a, comm);
+    return status ? status : run(comm, TU_BCAST);
 }
 
 tutti_status tutti_allreduce(const void *source, void *target, size_t count, tutti_type type,
                              tutti_op op, tutti_comm *comm) {
-    tutti_status status =
-        allreduce_arguments("tutti_allreduce", source, target, count, type, op, comm);
-    return status ? status : run(comm, &comm->checked[TU_ALLREDUCE]);
+    struct tu_arguments a = {source, target, count, type, op, .root = 0};
+    tutti_status status = make_allreduce("tutti_allreduce", a, comm);
+    return status ? status : run(comm, TU_ALLREDUCE);
 }
 
 /* ---- nonblocking ---- */
 
-static tutti_status check_request(tutti_comm *comm, const char *function,
-                                  const tutti_request *request) {
-    if (request)
-        return TUTTI_OK;
-    return reject(comm, tu_fail(&comm->job->env, TUTTI_ERR_ARG, "%s: request is NULL", function));
-}
-
 static inline tutti_status start(const char *function, tutti_comm *comm,
-                                 const struct tu_checked *checked, tutti_request *request) {
+                                 enum tu_collective collective, tutti_request *request) {
     struct tu_call *call = NULL;
-    tutti_status status = check_request(comm, function, request);
-    if (status)
-        return status;
-    status = tu_request_new(comm->job, &call);
+    if (!request)
+        return reject(comm,
+                      tu_fail(&comm->job->env, TUTTI_ERR_ARG, "%s: request is NULL", function));
+    tutti_status status = tu_request_new(comm->job, &call);
     if (status)
         return refuse(comm, status);
-    fill_in(call, comm, checked);
-    status = tu_call_prepare(call);
-    if (status) {
-        tu_request_free(comm->job, call);
-        return refuse(comm, status);
-    }
+    fill_in(call, comm, collective);
     comm->requests++;
     *request = (tutti_request)call->generation << 32 | call->index;
     tu_call_start(call);
@@ -229,19 +238,20 @@ static inline tutti_status start(const char *function, tutti_comm *comm,
 }
 
 tutti_status tutti_ibarrier(tutti_comm *comm, tutti_request *request) {
-    tutti_status status = check_comm(comm, "tutti_ibarrier");
-    return status ? status : start("tutti_ibarrier", comm, &barrier, request);
+    tutti_status status = make_barrier("tutti_ibarrier", comm);
+    return status ? status : start("tutti_ibarrier", comm, TU_BARRIER, request);
 }
 
 tutti_status tutti_ibcast(void *buffer, size_t count, tutti_type type, int root, tutti_comm *comm,
                           tutti_request *request) {
-    tutti_status status = bcast_arguments("tutti_ibcast", buffer, count, type, root, comm);
-    return status ? status : start("tutti_ibcast", comm, &comm->checked[TU_BCAST], request);
+    struct tu_arguments a = {.target = buffer, .count = count, .type = type, .root = root};
+    tutti_status status = make_bcast("tutti_ibcast", a, comm);
+    return status ? status : start("tutti_ibcast", comm, TU_BCAST, request);
 }
 
 tutti_status tutti_iallreduce(const void *source, void *target, size_t count, tutti_type type,
                               tutti_op op, tutti_comm *comm, tutti_request *request) {
-    tutti_status status =
-        allreduce_arguments("tutti_iallreduce", source, target, count, type, op, comm);
-    return status ? status : start("tutti_iallreduce", comm, &comm->checked[TU_ALLREDUCE], request);
+    struct tu_arguments a = {source, target, count, type, op, .root = 0};
+    tutti_status status = make_allreduce("tutti_iallreduce", a, comm);
+    return status ? status : start("tutti_iallreduce", comm, TU_ALLREDUCE, request);
 }

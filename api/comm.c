@@ -148,10 +148,6 @@ struct tu_env *tu_comm_env(const tutti_comm *comm) {
     return known ? &comm->job->env : NULL;
 }
 
-bool tu_comm_usable(const tutti_comm *comm) {
-    return comm && comm->magic == TU_COMM_MAGIC;
-}
-
 /* ---- ids ---- */
 
 /* An allreduce of 64-bit words inside the library, in its place among the comm's calls. */

@@ -63,16 +63,22 @@ enum { TU_COMM_MAGIC = 0x74750c03, TU_COMM_FREED = 0x74750c04 };
 
 struct tu_record;
 
-/* Arguments of a collective call that were checked, and what they mean. */
-struct tu_checked {
-    const void *source; /* as the caller gave them */
+/* Arguments of a collective call, as the caller gave them. */
+struct tu_arguments {
+    const void *source;
     void *target;
     size_t count;
     tutti_type type;
     tutti_op op;
     int root;
-    struct tu_work work; /* but for the fingerprint; element_bytes 0: nothing was checked yet */
-    struct tu_description what; /* likewise, and without the number of rejected calls */
+};
+
+/* The same, checked, what they mean, and what such a call needs. */
+struct tu_checked {
+    struct tu_arguments arguments;
+    struct tu_work work;            /* but for the fingerprint */
+    struct tu_description what;     /* likewise, and without the number of rejected calls */
+    struct tu_prepared *prepared;   /* kept while it stands here; NULL: nothing stands here */
 };
 
 struct tu_bank {
@@ -173,15 +179,16 @@ struct tu_peer *tu_peer_of(const tutti_job *job, uint32_t rank);
 /* comm.c */
 tutti_status tu_comm_open(tutti_job *job, uint32_t id, tutti_comm **comm);
 void tu_comm_close(tutti_comm *comm);
-bool tu_comm_usable(const tutti_comm *comm);
+static inline bool tu_comm_usable(const tutti_comm *comm) {
+    return comm && comm->magic == TU_COMM_MAGIC;
+}
+
 /* Where to tell an error about this comm, which may be NULL or freed. */
 struct tu_env *tu_comm_env(const tutti_comm *comm);
 
 /* call.c: life of a call. */
 
-/* Checks, plan and memory: after this the call can only fail with its comm. Takes no number. */
-tutti_status tu_call_prepare(struct tu_call *call);
-/* Gives it its number and starts it, or queues it for its bank. */
+/* Gives a prepared call its number and starts it, or queues it for its bank. */
 void tu_call_start(struct tu_call *call);
 /* One pass over everything under way; returns how much moved. */
 uint32_t tu_progress(tutti_job *job);

@@ -47,7 +47,7 @@ void tu_record_call(const struct tu_call *call) {
     uint64_t word[WORDS] = {call->number + 1};
     memcpy(&word[1], &call->what, sizeof call->what);
     _Atomic uint64_t *to = (void *)own_record(call->comm, call->number);
-    for (size_t i = 0; i < WORDS; i++)
+    _Pragma("GCC unroll 4") for (size_t i = 0; i < WORDS; i++)
         atomic_store_explicit(to + i, word[i], memory_order_relaxed);
     atomic_store_explicit(to + WORDS, check_of(word), memory_order_relaxed);
 }

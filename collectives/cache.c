@@ -142,20 +142,29 @@ static bool alike(const struct tu_prepared *a, const struct tu_prepared *b) {
            a->collective == b->collective && a->root == b->root;
 }
 
-tutti_status tu_cache_look_up(struct tu_cache *cache, enum tu_collective collective, uint32_t root,
-                              size_t count, size_t element_bytes) {
-    struct tu_prepared key = {
-        .collective = collective, .root = root, .count = count, .element_bytes = element_bytes};
+static tutti_status look_up(struct tu_cache *cache, const struct tu_prepared *key) {
     struct tu_prepared **link = &cache->prepared, *found;
-    while (*link && !alike(*link, &key))
+    while (*link && !alike(*link, key))
         link = &(*link)->next;
     found = *link;
     if (!found) {
         shrink(cache);
-        return add_prepared(cache, &key);
+        return add_prepared(cache, key);
     }
     *link = found->next;
     found->next = cache->prepared;
     cache->prepared = found;
+    return TUTTI_OK;
+}
+
+tutti_status tu_cache_prepare(struct tu_cache *cache, enum tu_collective collective, uint32_t root,
+                              size_t count, size_t element_bytes, struct tu_prepared **prepared) {
+    struct tu_prepared key = {
+        .collective = collective, .root = root, .count = count, .element_bytes = element_bytes};
+    tutti_status status = look_up(cache, &key);
+    if (status)
+        return status;
+    *prepared = cache->prepared;
+    cache->prepared->users++;
     return TUTTI_OK;
 }

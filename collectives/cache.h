@@ -21,7 +21,7 @@ struct tu_prepared {
     struct tu_cached *plan;
     struct tu_cut cut;
     struct tu_program program[TU_MAX_BANKS]; /* of each bank that has run it */
-    uint32_t users;                          /* calls under way or waiting; kept while > 0 */
+    uint32_t users; /* calls under way or waiting, and who else holds it; kept while > 0 */
     struct tu_prepared *next;
 };
 
@@ -42,25 +42,11 @@ void tu_cache_init(struct tu_cache *cache, struct tu_env *env, const struct tu_n
                    struct tu_channels *channels, uint32_t rank, size_t most_bytes);
 void tu_cache_free(struct tu_cache *cache);
 
-/* Brings what is prepared for such calls to the front, or makes it. */
-tutti_status tu_cache_look_up(struct tu_cache *cache, enum tu_collective collective, uint32_t root,
-                              size_t count, size_t element_bytes);
-
 /*
- * What a call needs before it takes a number: the plan that is chosen for it, how its vector is cut,
- * and memory for its larger messages. A repetition of the last call costs a comparison. It stays valid
- * while its users are above 0, or until the next call of this.
+ * What a call needs before it takes a number: the plan that is chosen for it, how its vector is cut, and
+ * memory for its larger messages. The caller becomes one of its users.
  */
-static inline tutti_status tu_cache_prepare(struct tu_cache *cache, enum tu_collective collective,
-                                            uint32_t root, size_t count, size_t element_bytes,
-                                            struct tu_prepared **prepared) {
-    const struct tu_prepared *last = cache->prepared;
-    tutti_status status = TUTTI_OK;
-    if (!last || last->count != count || last->element_bytes != element_bytes ||
-        last->collective != collective || last->root != root)
-        status = tu_cache_look_up(cache, collective, root, count, element_bytes);
-    *prepared = cache->prepared;
-    return status;
-}
+tutti_status tu_cache_prepare(struct tu_cache *cache, enum tu_collective collective, uint32_t root,
+                              size_t count, size_t element_bytes, struct tu_prepared **prepared);
 
 #endif

@@ -241,10 +241,24 @@ TU_INLINE void fold_long(struct kind kind, void *out, void *also, const void *co
         fold_long((struct kind){TUTTI_##type, TUTTI_##op}, out, also, a, n, bytes, past);          \
     }
 
+/* So few operands that their addresses stay in registers. */
+#define TU_FEW(type, op, n)                                                                        \
+    static __attribute__((noinline)) void type##_##op##_##n(                                       \
+        void *out, void *also, const void *const *a, int operands, size_t bytes) {                 \
+        const void *operand[n];                                                                    \
+                                                                                                   \
+        (void)operands;                                                                            \
+        for (int k = 0; k < n; k++) {                                                              \
+            operand[k] = a[k];                                                                     \
+        }                                                                                          \
+        fold_long((struct kind){TUTTI_##type, TUTTI_##op}, out, also, operand, n, bytes, false);   \
+    }
+
 #define TU_KERNEL(type, op)                                                                        \
-    TU_LONG(type, op, 2, 2, false)                                                                 \
-    TU_LONG(type, op, 3, 3, false)                                                                 \
-    TU_LONG(type, op, 4, 4, false)                                                                 \
+    TU_FEW(type, op, 1)                                                                            \
+    TU_FEW(type, op, 2)                                                                            \
+    TU_FEW(type, op, 3)                                                                            \
+    TU_FEW(type, op, 4)                                                                            \
     TU_LONG(type, op, 5, 5, false)                                                                 \
     TU_LONG(type, op, 6, 6, false)                                                                 \
     TU_LONG(type, op, 7, 7, false)                                                                 \
@@ -252,17 +266,17 @@ TU_INLINE void fold_long(struct kind kind, void *out, void *also, const void *co
     TU_LONG(type, op, any, operands, false)                                                        \
     TU_LONG(type, op, past, operands, true)                                                        \
     static void type##_##op(void *out, void *also, const void *const *a, int n, size_t count) {    \
-        static tu_kernel *const fold[] = {type##_##op##_2, type##_##op##_3, type##_##op##_4,       \
-                                          type##_##op##_5, type##_##op##_6, type##_##op##_7,       \
-                                          type##_##op##_8};                                        \
+        static tu_kernel *const fold[] = {type##_##op##_1, type##_##op##_2, type##_##op##_3,       \
+                                          type##_##op##_4, type##_##op##_5, type##_##op##_6,       \
+                                          type##_##op##_7, type##_##op##_8};                       \
         const size_t bytes = count * element_bytes(TUTTI_##type);                                  \
                                                                                                    \
         if (bytes == 8) { /* the most frequent call of many programs */                            \
             fold_word((struct kind){TUTTI_##type, TUTTI_##op}, out, also, a, n, 8);                \
         } else if (bytes <= 2 * TU_BYTES) {                                                        \
             fold_short((struct kind){TUTTI_##type, TUTTI_##op}, out, also, a, n, bytes);           \
-        } else if ((unsigned)n - 2 < sizeof(fold) / sizeof(fold[0])) {                             \
-            fold[n - 2](out, also, a, n, bytes);                                                   \
+        } else if ((unsigned)n - 1 < sizeof(fold) / sizeof(fold[0])) {                             \
+            fold[n - 1](out, also, a, n, bytes);                                                   \
         } else {                                                                                   \
             type##_##op##_any(out, also, a, n, bytes);                                             \
         }                                                                                          \

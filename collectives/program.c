@@ -178,6 +178,13 @@ static bool is_one_way(const struct tu_plan *plan) {
     return in != out;
 }
 
+static enum tu_give gives_of(const struct maker *m, const struct tu_op *op) {
+    if (op->drops == 1 && !op->node && m->plan->step[*op->drop].users == 1)
+        return TU_GIVE_ONE;
+    bool unused = op->kind == TU_WAIT && op->users == 0;
+    return op->drops || op->node || unused ? TU_GIVE_SOME : TU_GIVE_NOTHING;
+}
+
 static void make_op(struct maker *m, uint32_t bank, uint32_t i, struct tu_op *op) {
     const struct tu_step *step = &m->plan->step[i];
     bool message = step->kind != TU_REDUCE && step->kind != TU_COPY;
@@ -209,7 +216,7 @@ static void make_op(struct maker *m, uint32_t bank, uint32_t i, struct tu_op *op
     op->stream = m->stream && step->dsts && step->dst[0].space == TU_DST;
     op->lend = lend_of(m, step, op);
     op->one_way = m->one_way;
-    op->returns = op->drops || op->node || (op->kind == TU_WAIT && op->users == 0);
+    op->gives = gives_of(m, op);
     op->try = tu_step_choose(op);
 }
 
@@ -254,6 +261,7 @@ static void lay_out(const struct tu_bound *bound, const struct sizes *n, uint32_
     uint8_t **bases = (uint8_t **)(void *)(words + n->words);
     uint32_t *users = (uint32_t *)(void *)(bases + n->bases);
     m->drop = users + n->users;
+    program->steps = plan->steps;
     program->words = plan->steps / 64 + 1;
     program->channels = plan->channels;
     program->skips = plan->skips;
@@ -287,6 +295,37 @@ static void make_ops(struct maker *m, uint32_t bank, size_t elements, struct tu_
         make_op(m, bank, i, &op[i]);
 }
 
+/* With one use of each channel, room for a message never depends on a step behind it. */
+static bool is_straight(const struct tu_bound *bound, const struct tu_cut *cut) {
+    const struct tu_plan *plan = bound->plan;
+    uint64_t waits = 0, before[64] = {0};
+    if (cut->segments > 1 || plan->steps >= 64 || plan->skips || bound->node_steps)
+        return false;
+    for (uint32_t i = 0; i < plan->channels; i++)
+        if (plan->channel[i].uses > 1)
+            return false;
+    for (uint32_t i = 0; i < plan->steps; i++) {
+        const struct tu_step *step = &plan->step[i];
+        for (int a = 0; a < 2; a++)
+            if (step->after[a] != TU_NO_STEP)
+                before[i] |= before[step->after[a]] | UINT64_C(1) << step->after[a];
+        if (step->kind == TU_WAIT)
+            waits |= UINT64_C(1) << i;
+        else if (waits & ~before[i])
+            return false;
+    }
+    return true;
+}
+
+/* What stays the same in all calls. */
+static struct tu_segment only_segment(const struct tu_program *program) {
+    struct tu_segment segment = program->segment[0];
+    segment.active = true;
+    segment.number = 0;
+    segment.op = program->op[1];
+    return segment;
+}
+
 static size_t vector_bytes(const struct tu_cut *cut, size_t element_bytes) {
     return ((cut->segments - 1) * cut->slice + cut->last) * element_bytes;
 }
@@ -307,14 +346,20 @@ tutti_status tu_program_make(struct tu_env *env, const struct tu_bound *bound,
                       .lend = vector_bytes(cut, element_bytes) >= env->config.lend_bytes,
                       .to_target = writes_target(plan),
                       .one_way = is_one_way(plan)};
+    program->bound = bound;
+    program->cut = cut;
     lay_out(bound, &n, width, program, &m);
     make_ops(&m, bank, cut->slice, program->op[0]);
     program->scratch_bytes =
         tu_round_up(tu_partition_at(&m.part, plan->scratch_blocks) * element_bytes, 64);
     program->op[1] = program->op[0] + (shorter ? plan->steps : 0);
-    program->small = cut->segments == 1 && program->words == 1 && plan->skips == 0;
     if (shorter)
         make_ops(&m, bank, cut->last, program->op[1]);
+    program->slots = bound->wire && cut->slots;
+    program->shares = cut->share && !bound->pair;
+    program->straight = is_straight(bound, cut);
+    if (program->straight)
+        program->segment[0] = only_segment(program);
     for (uint32_t i = 0; i < plan->channels; i++)
         program->series[i] = (struct tu_series){.next = bound->ring[bank][i].next,
                                                 .take = plan->channel[i].uses * cut->segments};

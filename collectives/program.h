@@ -39,6 +39,13 @@ struct tu_series {
 /* Is a SHARE to lend its source's memory instead of copying it: may nothing write there in this call? */
 enum tu_lend { TU_LEND_NEVER, TU_LEND_APART, /* if source and target are not the same */ TU_LEND };
 
+/* What is given back when a step is done. */
+enum tu_give {
+    TU_GIVE_NOTHING,
+    TU_GIVE_ONE, /* its one arrival, which no other step uses */
+    TU_GIVE_SOME,
+};
+
 /* What a step does. Indices are those of the plan's steps. */
 struct tu_op {
     tu_step_fn *try;
@@ -50,7 +57,7 @@ struct tu_op {
     bool far;      /* some step of another word comes before it */
     uint8_t lend;  /* enum tu_lend */
     bool stream;   /* COPY, REDUCE to the target: past the caches */
-    bool returns;  /* something is given back when it is done */
+    uint8_t gives; /* enum tu_give */
     bool one_way; /* this rank only sends in this plan, or only receives: the writer may be ahead */
     uint32_t index;
     /* steps that come before it: bits in its own word of 64, or indices (TU_NO_STEP: none) */
@@ -77,6 +84,7 @@ struct tu_segment {
     uint32_t node_left; /* steps that touch node scratch */
     uint32_t skip;      /* skips before this one were given back */
     const struct tu_op *op;
+    const struct tu_op *next; /* straight programs: all before it are done, others not; else: */
     uint64_t *done; /* bit i of word i / 64: step i is done; those past the last step are set */
     /* WAITs of several users: steps that still need the arrival; put back when there are none */
     uint32_t *users;
@@ -84,9 +92,13 @@ struct tu_segment {
 };
 
 struct tu_program {
-    bool small;          /* one slice, one word of steps, no skips: most calls are such */
+    bool straight;       /* its steps may be taken one by one: see tu_program_make() */
+    bool slots;          /* messages over a wire lie in slots, whose places may have to be told */
+    bool shares;         /* boards have data in slots, which other cores read */
+    const struct tu_bound *bound;
+    const struct tu_cut *cut;
     struct tu_op *op[2]; /* [plan->steps] of all slices but the last, and of the last */
-    uint32_t words;      /* of bits of steps */
+    uint32_t steps, words; /* steps, and words of bits of them */
     uint32_t channels, skips, node_steps;       /* of the plan */
     uint64_t beyond;                            /* bits of the last word that stand for no step */
     struct tu_series *series;                   /* [plan->channels] */
@@ -95,6 +107,12 @@ struct tu_program {
     size_t scratch_bytes;                       /* private scratch of a slice */
     void *memory;                               /* NULL: there is no program */
 };
+
+/*
+ * A program is straight if its steps may be taken one by one, in plan order, and nothing is lost: it has
+ * one slice, and whatever comes behind a WAIT needs it, directly or not, or is another WAIT. So a step is
+ * ready when those in front of it are done. Calls of small vectors are mostly such.
+ */
 
 /* Makes it for bank `bank` and up to `width` slices under way; `stream`: the target is stored past the
    caches. TUTTI_ERR_MEMORY leaves none. */

@@ -30,17 +30,17 @@ static tutti_status make_scratch(struct tu_run *run, size_t bytes) {
     return TUTTI_OK;
 }
 
-/* What the first call of a size needs; later ones find it there. */
-static __attribute__((noinline)) tutti_status make_ready(struct tu_run *run) {
-    const struct tu_work *work = run->work;
+tutti_status tu_run_prepare(struct tu_run *run, const struct tu_bound *bound,
+                            const struct tu_cut *cut, const struct tu_work *work,
+                            struct tu_program *program) {
     bool stream = work->count >= run->stream_from / work->element_bytes;
-    tutti_status status = TUTTI_OK;
-    if (!run->program->memory)
-        status = tu_program_make(run->env, run->bound, run->cut, work->element_bytes, stream,
-                                 run->bank, run->width, run->program);
-    size_t scratch = run->program->scratch_bytes * run->width;
+    tutti_status status = tu_program_make(run->env, bound, cut, work->element_bytes, stream,
+                                          run->bank, run->width, program);
+    size_t scratch = program->scratch_bytes * run->width;
     if (!status && scratch > run->scratch_bytes)
         status = make_scratch(run, scratch);
+    if (status)
+        tu_program_free(program);
     return status;
 }
 
@@ -54,80 +54,78 @@ static inline void take_numbers(struct tu_run *run) {
         *s->next = base + s->take;
     }
     if (program->node_steps) {
-        struct tu_node_scratch *scratch = &run->bound->channels->scratch[run->bank];
+        struct tu_node_scratch *scratch = &run->program->bound->channels->scratch[run->bank];
         run->scratch_base = scratch->next;
-        scratch->next += run->cut->segments;
+        scratch->next += run->program->cut->segments;
     }
 }
 
-/* Puts slice `number`, which starts `at` bytes from the vector's start, in this place. */
-static inline void begin(const struct tu_run *run, uint32_t number, size_t at, uint32_t place) {
+/* Puts the next slice in this place. */
+static void start_segment(struct tu_run *run, uint32_t place) {
     struct tu_program *program = run->program;
+    const struct tu_work *work = run->work;
     struct tu_segment *segment = &program->segment[place];
+    uint32_t number = run->next_segment++;
+    size_t at = number * program->cut->slice * work->element_bytes;
+    run->next_place = place + 1 == run->width ? 0 : place + 1;
     segment->active = true;
     segment->node_free = false;
     segment->number = number;
-    segment->op = program->op[number + 1 == run->cut->segments];
+    segment->op = program->op[number + 1 == program->cut->segments];
     segment->node_left = program->node_steps;
     segment->skip = 0;
-    segment->base[TU_SRC] = (uint8_t *)(uintptr_t)run->work->source + at;
-    segment->base[TU_DST] = (uint8_t *)run->work->target + at;
+    segment->base[TU_SRC] = (uint8_t *)(uintptr_t)work->source + at;
+    segment->base[TU_DST] = (uint8_t *)work->target + at;
     segment->base[TU_SCRATCH] = run->scratch + place * program->scratch_bytes;
     for (uint32_t i = 1; i < program->words; i++)
         segment->done[i - 1] = 0;
     segment->done[program->words - 1] = program->beyond;
 }
 
-static void start_segment(struct tu_run *run, uint32_t place) {
-    uint32_t number = run->next_segment++;
-    run->next_place = place + 1 == run->width ? 0 : place + 1;
-    begin(run, number, number * run->cut->slice * run->work->element_bytes, place);
-}
-
 static __attribute__((noinline)) void start_pipeline(struct tu_run *run) {
-    run->places = run->cut->segments < run->width ? run->cut->segments : run->width;
+    uint32_t segments = run->program->cut->segments;
+    run->places = segments < run->width ? segments : run->width;
     run->next_segment = 0;
     for (uint32_t w = 0; w < run->places; w++)
         run->program->segment[w].active = false;
     start_segment(run, 0);
 }
 
-tutti_status tu_run_start(struct tu_run *run, const struct tu_bound *bound,
-                          const struct tu_cut *cut, const struct tu_work *work,
-                          struct tu_program *program) {
-    run->bound = bound;
-    run->cut = cut;
+/* The rest of the only segment is the same in all calls. */
+static inline void start_straight(const struct tu_run *run) {
+    struct tu_segment *segment = &run->program->segment[0];
+    segment->base[TU_SRC] = (uint8_t *)(uintptr_t)run->work->source;
+    segment->base[TU_DST] = run->work->target;
+    segment->base[TU_SCRATCH] = run->scratch;
+    segment->next = segment->op;
+}
+
+void tu_run_start(struct tu_run *run, const struct tu_work *work, struct tu_program *program) {
     run->work = work;
     run->program = program;
-    if (!program->memory || program->scratch_bytes * run->width > run->scratch_bytes) {
-        tutti_status status = make_ready(run);
-        if (status)
-            return status;
-    }
-    run->segments_done = 0;
     run->lent = NULL;
     run->state = TU_RUN_GOING;
-    run->unsettled = bound->wire && cut->slots; /* slots may be new */
-    if (cut->share && !bound->pair && tu_distance_due(&bound->channels->distance, cut->segments))
-        tu_distance_beat(bound->channels);
+    run->segments_done = 0;
+    run->unsettled = program->slots;
+    if (program->shares)
+        tu_distance_count(program->bound->channels, program->cut->segments);
     take_numbers(run);
-    if (program->small)
-        begin(run, 0, 0, 0);
+    if (program->straight)
+        start_straight(run);
     else
         start_pipeline(run);
-    return TUTTI_OK;
 }
 
 /* ---- giving back ---- */
 
 /* Announcements of new slots, and credits that could not be sent before. */
 static void settle(struct tu_run *run) {
-    const struct tu_plan *plan = run->bound->plan;
+    const struct tu_plan *plan = run->program->bound->plan;
     run->unsettled = false;
     for (uint32_t i = 0; i < plan->channels; i++) {
         uint32_t kind = plan->channel[i].kind;
         bool in = kind == TU_EDGE_IN || kind == TU_BOARD_IN;
-        struct tu_ring_in *ring = run->bound->ring[run->bank][i].in;
+        struct tu_ring_in *ring = run->program->bound->ring[run->bank][i].in;
         if (in && tu_ring_unsettled(ring) && tu_ring_settle(ring) == TU_AGAIN)
             run->unsettled = true;
     }
@@ -136,11 +134,11 @@ static void settle(struct tu_run *run) {
 /* Uses of peers' boards that nobody here reads; those far ahead of the oldest open use wait. */
 static __attribute__((noinline)) uint32_t give_back_skips(struct tu_run *run,
                                                           struct tu_segment *segment) {
-    const struct tu_plan *plan = run->bound->plan;
+    const struct tu_plan *plan = run->program->bound->plan;
     uint32_t given = 0;
     while (segment->skip < plan->skips) {
         const struct tu_plan_skip *skip = &plan->skip[segment->skip];
-        struct tu_ring_in *ring = run->bound->ring[run->bank][skip->channel].in;
+        struct tu_ring_in *ring = run->program->bound->ring[run->bank][skip->channel].in;
         uint32_t number = run->program->series[skip->channel].base +
                           segment->number * plan->channel[skip->channel].uses + skip->use;
         if (!tu_ring_near(ring, number))
@@ -175,15 +173,15 @@ static __attribute__((noinline)) void give_back_all(struct tu_run *run, struct t
     for (uint32_t d = 0; d < op->drops; d++)
         drop(run, segment, &segment->op[op->drop[d]]);
     if (op->node && --segment->node_left == 0)
-        tu_scratch_done(run->bound->channels, run->bank, run->scratch_base + segment->number);
+        tu_scratch_done(run->program->bound->channels, run->bank, run->scratch_base + segment->number);
 }
 
 /* What the step was the last to need. */
 static inline void give_back(struct tu_run *run, struct tu_segment *segment,
                              const struct tu_op *op) {
-    if (op->drops == 1 && !op->node)
-        drop(run, segment, &segment->op[op->drop[0]]);
-    else if (op->returns)
+    if (op->gives == TU_GIVE_ONE)
+        release(run, segment, &segment->op[*op->drop]);
+    else if (op->gives)
         give_back_all(run, segment, op);
 }
 
@@ -251,7 +249,7 @@ static uint32_t advance_segments(struct tu_run *run) {
     uint32_t moved = 0;
     for (uint32_t w = 0; w < run->places; w++) {
         struct tu_segment *segment = &run->program->segment[w];
-        if (!segment->active && w == run->next_place && run->next_segment < run->cut->segments)
+        if (!segment->active && w == run->next_place && run->next_segment < run->program->cut->segments)
             start_segment(run, w);
         if (segment->active)
             moved += advance_segment(run, segment);
@@ -259,24 +257,27 @@ static uint32_t advance_segments(struct tu_run *run) {
     return moved;
 }
 
-/* Segments follow each other as far as they come. */
-static __attribute__((noinline)) uint32_t advance_pipeline(struct tu_run *run) {
-    uint32_t moved, all = 0;
+/* Segments follow each other as far as they come. (One alone does all that it can in one pass.) */
+static __attribute__((noinline)) bool advance_pipeline(struct tu_run *run, uint32_t *moved) {
+    uint32_t segments = run->program->cut->segments, now;
+    *moved = 0;
     do {
-        moved = advance_segments(run);
-        all += moved;
-    } while (moved && run->cut->segments > 1 && run->state == TU_RUN_GOING &&
-             run->segments_done < run->cut->segments);
-    return all; /* (one segment alone does all that it can in one pass) */
+        now = advance_segments(run);
+        *moved += now;
+    } while (now && segments > 1 && run->state == TU_RUN_GOING && run->segments_done < segments);
+    return run->segments_done == segments;
 }
 
-/* The only segment of a small program. */
-static inline uint32_t advance_small(struct tu_run *run) {
+/* A straight program: step by step, until one has to wait. */
+static inline bool advance_straight(struct tu_run *run, uint32_t *moved) {
+    const struct tu_hooks *hooks = run->env->hooks;
     struct tu_segment *segment = &run->program->segment[0];
-    uint64_t before = *segment->done, done = pass_word(run, segment, 0);
-    *segment->done = done;
-    run->segments_done = done == UINT64_MAX;
-    return done != before;
+    const struct tu_op *op = segment->next, *end = segment->op + run->program->steps;
+    for (; op < end && !declined(hooks) && op->try(run, segment, op); op++)
+        give_back(run, segment, op);
+    *moved = (uint32_t)(op - segment->next);
+    segment->next = op;
+    return op == end;
 }
 
 /* Has all memory come back that was lent to readers? */
@@ -289,12 +290,12 @@ static bool all_returned(struct tu_run *run) {
 }
 
 uint32_t tu_run_advance(struct tu_run *run) {
+    uint32_t moved;
     run->stuck.cell = NULL;
-    uint32_t moved = run->program->small ? advance_small(run) : advance_pipeline(run);
+    bool all = run->program->straight ? advance_straight(run, &moved) : advance_pipeline(run, &moved);
     if (run->unsettled)
         settle(run);
-    if (run->segments_done == run->cut->segments && !run->unsettled && run->state == TU_RUN_GOING &&
-        all_returned(run))
+    if (all && !run->unsettled && run->state == TU_RUN_GOING && all_returned(run))
         run->state = TU_RUN_DONE;
     return moved;
 }
@@ -308,7 +309,7 @@ void tu_run_abandon(struct tu_run *run) {
 /* Members of the node that have not given back this use of the own board. */
 static uint32_t laggards(const struct tu_run *run, const struct tu_ring_out *ring, uint32_t number,
                          uint32_t *rank, uint32_t room) {
-    const struct tu_channels *channels = run->bound->channels;
+    const struct tu_channels *channels = run->program->bound->channels;
     uint32_t n = 0;
     for (uint32_t m = 0, i = 0; m < channels->members; m++) {
         if (m == channels->local || tu_ring_returned(ring, i++, number))
@@ -330,7 +331,7 @@ static uint32_t without_room(const struct tu_run *run, const struct tu_segment *
 
 static uint32_t awaited_by(const struct tu_run *run, const struct tu_segment *segment,
                            const struct tu_op *op, uint32_t *rank, uint32_t room) {
-    const struct tu_plan_channel *channel = &run->bound->plan->channel[op->channel];
+    const struct tu_plan_channel *channel = &run->program->bound->plan->channel[op->channel];
     if (channel->kind == TU_BOARD_OUT)
         return without_room(run, segment, op, rank, room);
     if (room)
@@ -338,20 +339,34 @@ static uint32_t awaited_by(const struct tu_run *run, const struct tu_segment *se
     return 1;
 }
 
+/* Is it a message that is not sent or has not come, though its turn has come? */
+static bool waits(const struct tu_program *program, const struct tu_segment *segment,
+                  const struct tu_op *op) {
+    uint64_t done = program->straight ? (UINT64_C(1) << (segment->next - segment->op)) - 1
+                                      : segment->done[op->index / 64];
+    return op->kind < TU_REDUCE && !(done >> op->index % 64 & 1) && ready(segment, op, done);
+}
+
+/* Are all steps done? */
+static bool is_through(const struct tu_run *run) {
+    const struct tu_program *program = run->program;
+    const struct tu_segment *only = &program->segment[0];
+    return program->straight ? only->next == only->op + program->steps
+                             : run->segments_done == program->cut->segments;
+}
+
 uint32_t tu_run_awaited(const struct tu_run *run, uint32_t *rank, uint32_t room) {
-    const struct tu_plan *plan = run->bound->plan;
+    const struct tu_program *program = run->program;
     uint32_t n = 0;
-    if (run->lent && run->segments_done == run->cut->segments)
+    if (run->lent && is_through(run))
         return laggards(run, run->lent, run->lent_number, rank, room);
-    for (uint32_t w = 0; w < (run->program->small ? 1 : run->places); w++) {
-        const struct tu_segment *segment = &run->program->segment[w];
-        for (uint32_t i = 0; segment->active && i < plan->steps; i++) {
-            const struct tu_op *op = &segment->op[i];
-            if (is_done(segment, i) || !ready(segment, op, segment->done[i / 64]) ||
-                op->kind >= TU_REDUCE)
+    for (uint32_t w = 0; w < (program->straight ? 1 : run->places); w++) {
+        const struct tu_segment *segment = &program->segment[w];
+        for (uint32_t i = 0; segment->active && i < program->steps; i++) {
+            if (!waits(program, segment, &segment->op[i]))
                 continue;
             uint32_t kept = n < room ? n : room;
-            n += awaited_by(run, segment, op, rank + kept, room - kept);
+            n += awaited_by(run, segment, &segment->op[i], rank + kept, room - kept);
         }
     }
     return n;

@@ -35,10 +35,9 @@ struct tu_run {
     size_t stream_from;   /* targets of so many bytes are stored past the caches */
     uint32_t bank, width; /* W */
     /* of the call, which keeps them until the run is done or abandoned */
-    const struct tu_bound *bound;
-    const struct tu_cut *cut;
     const struct tu_work *work;
     struct tu_program *program;
+    /* (not of straight programs:) */
     uint32_t places;       /* segments that may be under way together in this call */
     uint32_t next_segment; /* to start */
     uint32_t next_place;   /* where: next_segment mod W */
@@ -59,13 +58,13 @@ void tu_run_init(struct tu_run *run, struct tu_env *env, const struct tu_kernels
                  size_t stream_from, uint32_t bank, uint32_t width);
 void tu_run_free(struct tu_run *run);
 
-/*
- * Starts a call in this bank, which must be idle. Takes its numbers on every channel. The program is that
- * of this bank for this plan and cut, or none yet: then it is made.
- */
-tutti_status tu_run_start(struct tu_run *run, const struct tu_bound *bound,
-                          const struct tu_cut *cut, const struct tu_work *work,
-                          struct tu_program *program);
+/* Makes the program of this bank for calls like this one, and what it needs. */
+tutti_status tu_run_prepare(struct tu_run *run, const struct tu_bound *bound,
+                            const struct tu_cut *cut, const struct tu_work *work,
+                            struct tu_program *program);
+
+/* Starts a call in this bank, which must be idle. Takes its numbers on every channel. */
+void tu_run_start(struct tu_run *run, const struct tu_work *work, struct tu_program *program);
 
 /* Does what can be done. Returns how many steps moved; looks at run->state for the rest. */
 uint32_t tu_run_advance(struct tu_run *run);

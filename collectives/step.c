@@ -117,7 +117,7 @@ static bool send_line(struct tu_run *run, struct tu_segment *segment, const stru
 /* Do readers get it faster out of memory? (What a pair writes lies where it has read, in its own cache.) */
 static bool read_far(const struct tu_run *run, const struct tu_op *op) {
     const struct tu_ring_out *ring = op->ring.out;
-    return run->bound->channels->distance.far && op->bytes >= STREAM_LEAST && ring->cell[0] &&
+    return run->program->bound->channels->distance.far && op->bytes >= STREAM_LEAST && ring->cell[0] &&
            !ring->twin;
 }
 
@@ -165,7 +165,7 @@ static tu_step_fn *choose_send(const struct tu_op *op) {
 static inline bool fits(struct tu_run *run, const struct tu_op *op, struct tu_line_header header) {
     if (header.fingerprint == run->work->fingerprint)
         return true;
-    run->culprit = run->bound->plan->channel[op->channel].peer;
+    run->culprit = run->program->bound->plan->channel[op->channel].peer;
     run->state = TU_RUN_FAILED;
     return false;
 }
@@ -244,14 +244,14 @@ static void copy(const struct tu_run *run, const struct tu_segment *segment, con
 
 /* May the segment touch its node scratch? Then finds out where it lies. */
 static bool node_free(struct tu_run *run, struct tu_segment *segment) {
-    struct tu_channels *channels = run->bound->channels;
+    struct tu_channels *channels = run->program->bound->channels;
     uint32_t number = run->scratch_base + segment->number;
     if (segment->node_free)
         return true;
     if (!tu_scratch_free(channels, run->bank, number))
         return false;
     for (uint32_t m = 0; m < channels->members; m++)
-        segment->base[tu_base_node(run->bound->plan, m)] =
+        segment->base[tu_base_node(run->program->bound->plan, m)] =
             tu_scratch_at(channels, run->bank, number, m);
     segment->node_free = true;
     return true;
@@ -278,9 +278,19 @@ static bool compute_fold(struct tu_run *run, struct tu_segment *segment, const s
     return true;
 }
 
+/* The same of two operands: what a small vector of a pair takes. */
+static bool compute_two(struct tu_run *run, struct tu_segment *segment, const struct tu_op *op) {
+    const struct tu_move *move = op->move;
+    const void *operand[2] = {address(segment, &move[1]), address(segment, &move[2])};
+    run->work->fold(address(segment, move), NULL, operand, 2, move->amount);
+    return true;
+}
+
 static tu_step_fn *choose_compute(const struct tu_op *op) {
     bool simple = op->kind == TU_REDUCE && !op->node && op->parts == 1 && op->move->amount;
-    return simple ? compute_fold : compute;
+    if (!simple)
+        return compute;
+    return op->dsts == 1 && op->moves == 3 && !op->stream ? compute_two : compute_fold;
 }
 
 tu_step_fn *tu_step_choose(const struct tu_op *op) {

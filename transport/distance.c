@@ -5,7 +5,11 @@
 #include "runtime/env.h"
 #include "transport/channels.h"
 
-enum { CLOCK_LOOKS = 8, SCORES = 8 };
+enum {
+    CLOCK_LOOKS = 8,
+    SCORES = 8,
+    USES = 16, /* from beat to beat, which takes no more than some hundred ns */
+};
 
 void tu_distance_init(struct tu_distance *distance, uint64_t far_ns) {
     uint64_t least = UINT64_MAX, last = tu_now_ns();
@@ -50,7 +54,7 @@ static void conclude(struct tu_channels *c, uint32_t rank, bool far) {
     c->distance.far = far;
 }
 
-void tu_distance_beat(struct tu_channels *c) {
+static void beat(struct tu_channels *c) {
     struct tu_distance *d = &c->distance;
     d->uses = 0;
     if (c->members < 2 || d->far_ns == 0)
@@ -67,4 +71,10 @@ void tu_distance_beat(struct tu_channels *c) {
         conclude(c, board->rank, judge(d, took));
     else if (told)
         conclude(c, board->rank, told & 1);
+}
+
+void tu_distance_count(struct tu_channels *c, uint32_t uses) {
+    c->distance.uses += uses;
+    if (c->distance.uses >= USES)
+        beat(c);
 }

@@ -27,13 +27,7 @@ struct tu_distance {
 
 void tu_distance_init(struct tu_distance *distance, uint64_t far_ns);
 
-/* A call with so many uses of slots starts: is a beat due? Ranks make the same calls, so theirs are too. */
-static inline bool tu_distance_due(struct tu_distance *distance, uint32_t uses) {
-    enum { USES = 16 }; /* a beat takes no more than some hundred ns */
-    distance->uses += uses;
-    return distance->uses >= USES;
-}
-
-void tu_distance_beat(struct tu_channels *channels);
+/* A call with so many uses of slots starts. Ranks make the same calls, so a beat is due for all of them. */
+void tu_distance_count(struct tu_channels *channels, uint32_t uses);
 
 #endif

@@ -48,10 +48,8 @@ static bool is_forced(const tutti_comm *comm, tutti_call call) {
 
 void coverage_of_call(struct coverage *coverage, const tutti_comm *comm, tutti_call call) {
     static const enum tu_collective collective[] = {TU_BARRIER, TU_BCAST, TU_ALLREDUCE};
-    const struct tu_prepared *prepared = comm->cache.prepared;
+    const struct tu_prepared *prepared = comm->checked[collective[call]].prepared;
 
-    while (prepared && prepared->collective != collective[call])
-        prepared = prepared->next;
     if (!prepared)
         return;
     const struct tu_bound *bound = prepared->plan->bound;

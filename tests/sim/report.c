@@ -30,7 +30,7 @@ static void add_bank(struct text *text, const tutti_comm *comm, uint32_t b) {
         comm->id, b, (unsigned long long)call->number,
         collective[tu_kind_collective(call->what.kind)], call->prepared->plan->algorithm->name,
         (unsigned long long)call->what.count, call->what.root, run->segments_done,
-        run->cut->segments);
+        run->program->cut->segments);
     uint32_t n = tu_run_awaited(run, rank, 8);
     for (uint32_t i = 0; i < n && i < 8; i++)
         add(text, " %u", rank[i]);

@@ -179,6 +179,8 @@ static bool has_come(tutti_job *job, const struct tu_call *call) {
         return false;
     const struct tu_stuck *stuck = &call->bank->run.stuck;
     for (int i = 0; stuck->cell && i < LOOKS; i++) {
+        for (uint32_t line = 1; line <= stuck->lines; line++)
+            __builtin_prefetch(stuck->cell + line * 64);
         if (tu_line_header(stuck->cell).flag != stuck->header.flag)
             return true;
         tu_pause();

@@ -13,6 +13,7 @@ enum {
     COPY_LONG = 1024,    /* bytes; memcpy copies less by vectors itself */
     STREAM_LEAST = 2048, /* bytes; less comes as fast from another core's cache as from memory */
     AHEAD = 2,           /* uses */
+    FETCH_MOST = 2,      /* lines */
 };
 
 static inline uint8_t *address(const struct tu_segment *segment, const struct tu_move *move) {
@@ -174,13 +175,25 @@ static inline void found(struct tu_segment *segment, const struct tu_op *op, con
     segment->base[tu_base_arrived(op->index)] = (uint8_t *)(uintptr_t)data;
 }
 
+/*
+ * Who waits looks at the header, whose line comes when it has changed. A second and a third line, if every
+ * look asks for them, come together with it. (With more it takes longer: the writer has to take them
+ * back one after the other.)
+ */
+static void stick(struct tu_run *run, const uint8_t *cell, struct tu_line_header header,
+                  size_t bytes) {
+    size_t lines = (sizeof header + bytes - 1) / 64;
+    run->stuck = (struct tu_stuck){
+        .cell = cell, .header = header, .lines = lines <= FETCH_MOST ? (uint32_t)lines : 0};
+}
+
 /* A line in mapped memory, whose payload is used where it lies. */
 static bool wait_mapped(struct tu_run *run, struct tu_segment *segment, const struct tu_op *op) {
     uint32_t number = tu_run_number(segment, op);
     const uint8_t *cell = tu_ring_cell(op->ring.in, number);
     struct tu_line_header header = tu_line_header(cell);
     if (header.flag != number) {
-        run->stuck = (struct tu_stuck){.cell = cell, .header = header};
+        stick(run, cell, header, op->bytes);
         return false;
     }
     found(segment, op, cell + sizeof header);
@@ -201,7 +214,7 @@ static bool wait_any(struct tu_run *run, struct tu_segment *segment, const struc
     const uint8_t *cell = tu_ring_cell(ring, number);
     struct tu_line_header header = tu_line_header(cell);
     if (header.flag != number || !tu_ring_whole(ring, number, op->bytes)) {
-        run->stuck = (struct tu_stuck){.cell = cell, .header = header};
+        stick(run, cell, header, op->bytes);
         return false;
     }
     if (!fits(run, op, header))

@@ -23,7 +23,7 @@ static bool is_idle(const tutti_comm *comm) {
 /* ---- running ---- */
 
 static void finish(struct tu_call *call, tutti_status status) {
-    call->prepared->users--;
+    call->task->prepared->users--;
     call->status = status;
     call->state = TU_CALL_DONE;
 }
@@ -31,7 +31,7 @@ static void finish(struct tu_call *call, tutti_status status) {
 /* The bank's call is over: its buffers belong to the caller again. */
 static void retire(tutti_comm *comm, struct tu_bank *bank, tutti_status status) {
     struct tu_call *call = bank->call;
-    tu_run_abandon(&bank->run);
+    tu_run_end(&bank->run);
     bank->call = NULL;
     comm->running--;
     tu_record_finish(call);
@@ -48,24 +48,26 @@ static void cannot_start(struct tu_call *call, tutti_status status) {
 /* Puts the call into its bank. A failure (memory) ruins the comm: the others have started. */
 static void run(struct tu_call *call, struct tu_bank *bank) {
     tutti_comm *comm = call->comm;
-    struct tu_prepared *prepared = call->prepared;
+    const struct tu_task *task = call->task;
+    struct tu_run *run = &bank->run;
+    struct tu_program *program = &task->prepared->program[run->bank];
+    tutti_status status = TUTTI_OK;
     call->state = TU_CALL_RUNNING;
     call->bank = bank;
     bank->call = call;
     comm->next_bank = comm->next_bank + 1 == comm->banks ? 0 : comm->next_bank + 1;
     comm->running++;
-    struct tu_program *program = &prepared->program[bank->run.bank];
-    tutti_status status = TUTTI_OK;
     if (!program->memory)
-        status = tu_run_prepare(&bank->run, prepared->plan->bound, &prepared->cut, &call->work, program);
+        status = tu_run_prepare(run, &task->work, task->prepared->plan->bound,
+                                &task->prepared->cut, program);
     if (!status) {
-        tu_run_start(&bank->run, &call->work, program);
-        tu_run_advance(&bank->run); /* before the record: peers may wait for its first message */
+        tu_run_start(run, &task->work, call->fingerprint, program);
+        tu_run_advance(run); /* before all else: peers may wait for its first message */
     }
     tu_record_call(call);
     if (status)
         cannot_start(call, status);
-    else if (bank->run.state == TU_RUN_DONE)
+    else if (run->state == TU_RUN_DONE)
         retire(comm, bank, TUTTI_OK);
 }
 
@@ -84,10 +86,11 @@ static void start_waiting(tutti_comm *comm) {
 void tu_call_start(struct tu_call *call) {
     tutti_comm *comm = call->comm;
     call->number = comm->calls++;
-    call->what.rejected = comm->rejected;
-    comm->fingerprint = tu_fingerprint(comm->fingerprint, &call->what);
-    call->what.fingerprint = call->work.fingerprint = comm->fingerprint;
-    call->prepared->users++;
+    call->rejected = comm->rejected;
+    call->fingerprint = tu_fingerprint(comm->fingerprint, call->task->hash, call->rejected);
+    comm->fingerprint = call->fingerprint;
+    call->watch = (struct tu_watch){0};
+    call->task->prepared->users++;
     struct tu_bank *bank = &comm->bank[comm->next_bank];
     if (!comm->first && !bank->call) {
         run(call, bank);

@@ -98,69 +98,73 @@ static inline tutti_status check_buffers(tutti_comm *comm, const char *function,
    in registers.) */
 static inline bool repeats(const struct tu_checked *last, struct tu_arguments now) {
     const struct tu_arguments *then = &last->arguments;
-    return last->prepared && then->source == now.source && then->target == now.target &&
+    return last->task.prepared && then->source == now.source && then->target == now.target &&
            then->count == now.count && then->type == now.type && then->op == now.op &&
            then->root == now.root;
 }
 
 /* Puts a checked call, which is to be repeated soon, in the place of the last one. */
 static tutti_status keep(tutti_comm *comm, struct tu_checked *now) {
-    enum tu_collective collective = tu_kind_collective(now->what.kind);
+    struct tu_task *task = &now->task;
+    enum tu_collective collective = tu_kind_collective(task->what.kind);
     struct tu_checked *last = &comm->checked[collective];
-    if (last->prepared)
-        last->prepared->users--;
-    last->prepared = NULL;
-    tutti_status status = tu_cache_prepare(&comm->cache, collective, (uint32_t)now->what.root,
-                                           now->work.count, now->work.element_bytes, &now->prepared);
+    if (last->task.prepared)
+        last->task.prepared->users--;
+    last->task.prepared = NULL;
+    tutti_status status =
+        tu_cache_prepare(&comm->cache, collective, (uint32_t)task->what.root, task->work.count,
+                         task->work.element_bytes, &task->prepared);
     if (status)
         return refuse(comm, status);
+    task->hash = tu_hash(&task->what);
     *last = *now;
     return TUTTI_OK;
 }
 
 static __attribute__((noinline)) tutti_status check_barrier(tutti_comm *comm) {
-    struct tu_checked now = {.work = {.element_bytes = 1}, .what = {.kind = TU_BARRIER}};
+    struct tu_checked now = {
+        .task = {.work = {.element_bytes = 1}, .what = {.kind = TU_BARRIER}}};
     return keep(comm, &now);
 }
 
 static __attribute__((noinline)) tutti_status
 check_bcast(tutti_comm *comm, const char *function, struct tu_arguments a) {
     struct tu_checked now = {.arguments = a};
-    tutti_status status = check_type(comm, function, a.count, a.type, &now.work.element_bytes);
+    tutti_status status = check_type(comm, function, a.count, a.type, &now.task.work.element_bytes);
     if (!status)
         status = check_root(comm, function, a.root);
     if (!status)
         status = check_buffer(comm, function, "buffer", a.target, a.count);
     if (status)
         return status;
-    now.work.source = now.work.target = a.target;
-    now.work.count = now.what.count = a.count;
-    now.what.root = a.root;
-    now.what.kind = tu_kind(TU_BCAST, a.type, 0);
+    now.task.work.source = now.task.work.target = a.target;
+    now.task.work.count = now.task.what.count = a.count;
+    now.task.what.root = a.root;
+    now.task.what.kind = tu_kind(TU_BCAST, a.type, 0);
     return keep(comm, &now);
 }
 
 static __attribute__((noinline)) tutti_status
 check_allreduce(tutti_comm *comm, const char *function, struct tu_arguments a) {
     struct tu_checked now = {.arguments = a};
-    tutti_status status = check_type(comm, function, a.count, a.type, &now.work.element_bytes);
+    tutti_status status = check_type(comm, function, a.count, a.type, &now.task.work.element_bytes);
     if (!status)
-        status = check_op(comm, function, a.type, a.op, &now.work);
+        status = check_op(comm, function, a.type, a.op, &now.task.work);
     if (!status)
         status = check_buffers(comm, function, a.source, a.target, a.count,
-                               a.count * now.work.element_bytes);
+                               a.count * now.task.work.element_bytes);
     if (status)
         return status;
-    now.work.source = a.source == TUTTI_IN_PLACE ? a.target : a.source;
-    now.work.target = a.target;
-    now.work.count = now.what.count = a.count;
-    now.what.kind = tu_kind(TU_ALLREDUCE, a.type, a.op);
+    now.task.work.source = a.source == TUTTI_IN_PLACE ? a.target : a.source;
+    now.task.work.target = a.target;
+    now.task.work.count = now.task.what.count = a.count;
+    now.task.what.kind = tu_kind(TU_ALLREDUCE, a.type, a.op);
     return keep(comm, &now);
 }
 
 static inline tutti_status make_barrier(const char *function, tutti_comm *comm) {
     tutti_status status = check_comm(comm, function);
-    if (status || comm->checked[TU_BARRIER].prepared)
+    if (status || comm->checked[TU_BARRIER].task.prepared)
         return status;
     return check_barrier(comm);
 }
@@ -181,22 +185,12 @@ static inline tutti_status make_allreduce(const char *function, struct tu_argume
     return check_allreduce(comm, function, now);
 }
 
-/* Member by member: zeroing the whole first costs more than the rest of a small call's checks. */
-static inline void fill_in(struct tu_call *call, tutti_comm *comm,
-                           enum tu_collective collective) {
-    const struct tu_checked *checked = &comm->checked[collective];
-    call->comm = comm;
-    call->work = checked->work;
-    call->what = checked->what;
-    call->prepared = checked->prepared;
-    call->watch = (struct tu_watch){0};
-}
-
 /* ---- blocking ---- */
 
 static inline tutti_status run(tutti_comm *comm, enum tu_collective collective) {
     struct tu_call call;
-    fill_in(&call, comm, collective);
+    call.comm = comm;
+    call.task = &comm->checked[collective].task;
     tu_call_start(&call);
     return tu_call_wait(comm->job, &call);
 }
@@ -230,7 +224,9 @@ static inline tutti_status start(const char *function, tutti_comm *comm,
     tutti_status status = tu_request_new(comm->job, &call);
     if (status)
         return refuse(comm, status);
-    fill_in(call, comm, collective);
+    call->comm = comm;
+    call->own_task = comm->checked[collective].task;
+    call->task = &call->own_task;
     comm->requests++;
     *request = (tutti_request)call->generation << 32 | call->index;
     tu_call_start(call);

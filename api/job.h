@@ -15,13 +15,11 @@
 
 /* ---- calls ----------------------------------------------------------------------------------- */
 
-/* What a call is, for records and messages. Whole words, as it is copied at once after it was filled. */
+/* What a call is, for records and messages. */
 struct tu_description {
     uint64_t count;
     int32_t root;
-    uint32_t rejected; /* calls of this comm rejected before it (rule 18) */
-    uint32_t kind;     /* enum tu_collective, type and op, a byte each */
-    uint32_t fingerprint;
+    uint32_t kind; /* enum tu_collective, type and op, a byte each */
 };
 
 static inline uint32_t tu_kind(enum tu_collective collective, tutti_type type, tutti_op op) {
@@ -39,22 +37,32 @@ struct tu_watch {
     uint64_t since_ns, late_ns, compare_ns;
 };
 
+/* What a call does, worked out: the same for all calls with the same arguments. */
+struct tu_task {
+    struct tu_work work;
+    struct tu_description what;
+    uint64_t hash;                /* of `what` */
+    struct tu_prepared *prepared; /* its plan and programs */
+};
+
 /*
  * A call from its start to its local completion. Blocking calls live on the caller's stack. Who makes one
- * sets comm, work, what and watch; the other members follow with the steps of its life.
+ * sets comm and task, which outlives it; the other members follow with the steps of its life.
  */
 struct tu_call {
     enum tu_call_state state;
     tutti_status status; /* once done */
     struct tutti_comm *comm;
-    struct tu_work work;
-    struct tu_description what;
+    const struct tu_task *task;
+    struct tu_bank *bank; /* while it is running */
+    uint64_t number;      /* in the comm */
+    uint32_t fingerprint;
+    uint32_t rejected; /* calls of this comm rejected before it (rule 18) */
     struct tu_watch watch;
-    struct tu_prepared *prepared;
-    struct tu_bank *bank;       /* while it is running */
-    uint64_t number;            /* in the comm */
-    struct tu_call *next;       /* waiting for a bank; or free requests */
-    uint32_t generation, index; /* of a request */
+    struct tu_call *next; /* waiting for a bank; or free requests */
+    /* of requests: */
+    uint32_t generation, index;
+    struct tu_task own_task;
 };
 
 /* ---- communicators --------------------------------------------------------------------------- */
@@ -73,12 +81,10 @@ struct tu_arguments {
     int root;
 };
 
-/* The same, checked, what they mean, and what such a call needs. */
+/* The same, checked, and what they mean. */
 struct tu_checked {
     struct tu_arguments arguments;
-    struct tu_work work;            /* but for the fingerprint */
-    struct tu_description what;     /* likewise, and without the number of rejected calls */
-    struct tu_prepared *prepared;   /* kept while it stands here; NULL: nothing stands here */
+    struct tu_task task; /* a user of what is prepared; NULL: nothing stands here */
 };
 
 struct tu_bank {
@@ -203,6 +209,7 @@ void tu_calls_end(tutti_comm *comm, tutti_status status);
 struct tu_record {
     uint64_t call; /* number + 1, 0: none */
     struct tu_description what;
+    uint32_t rejected, fingerprint; /* as in a call */
     uint64_t check;    /* hash of the above: a torn copy is recognised */
     uint64_t finished; /* call, once it is done here */
     uint64_t padding[2];
@@ -213,15 +220,16 @@ _Static_assert(sizeof(struct tu_record) == TU_RECORD_BYTES, "one line each");
  * Fingerprint of a call, chained to all earlier ones of its comm: ranks that made different calls find
  * it out with the next message, whatever that belongs to.
  */
-uint32_t tu_fingerprint(uint32_t before, const struct tu_description *what);
+uint64_t tu_hash(const struct tu_description *what);
+uint32_t tu_fingerprint(uint32_t before, uint64_t hash, uint32_t rejected);
 void tu_record_call(const struct tu_call *call);
 /* The call is done here. */
 void tu_record_finish(const struct tu_call *call);
 /* Copies a peer's records (TU_RECORDS of them); false if they can't be had now. */
 bool tu_record_fetch(tutti_comm *comm, uint32_t rank, struct tu_record *record);
 /* "allreduce of 3 f32 by sum (call 12)" */
-const char *tu_call_text(uint64_t call, const struct tu_description *what, char *text,
-                         size_t bytes);
+const char *tu_call_text(uint64_t call, const struct tu_description *what, uint32_t rejected,
+                         char *text, size_t bytes);
 /*
  * Compares the last calls of this rank and `rank`; true if two of them differ, described in `text`.
  */

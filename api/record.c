@@ -15,10 +15,13 @@ static uint64_t mix(uint64_t h, uint64_t value) {
     return h ^ h >> 29;
 }
 
-/* Everything that must be the same on all ranks. Two multiplications deep: it is in every call. */
-uint32_t tu_fingerprint(uint32_t before, const struct tu_description *what) {
-    uint64_t h = mix((uint64_t)what->kind << 32 | (uint32_t)what->root, what->count);
-    h = mix(h, (uint64_t)before << 32 | what->rejected);
+/* Everything that must be the same on all ranks. */
+uint64_t tu_hash(const struct tu_description *what) {
+    return mix((uint64_t)what->kind << 32 | (uint32_t)what->root, what->count);
+}
+
+uint32_t tu_fingerprint(uint32_t before, uint64_t hash, uint32_t rejected) {
+    uint64_t h = mix(hash, (uint64_t)before << 32 | rejected);
     return (uint32_t)(h >> 32 ^ h);
 }
 
@@ -30,6 +33,14 @@ static uint64_t check_of(const uint64_t word[WORDS]) {
     uint64_t h = word[0] * UINT64_C(0x9e3779b97f4a7c15) + word[1] * UINT64_C(0xc2b2ae3d27d4eb4f) +
                  word[2] * UINT64_C(0x165667b19e3779f9) + word[3] * UINT64_C(0xd6e8feb86659fd93);
     return h ^ h >> 32;
+}
+
+/* Two halves of a word, in the order in which they lie in memory. */
+static uint64_t pair(int32_t first, uint32_t second) {
+    const uint32_t half[2] = {(uint32_t)first, second};
+    uint64_t word;
+    memcpy(&word, half, sizeof word);
+    return word;
 }
 
 static bool is_whole(const struct tu_record *record) {
@@ -44,12 +55,16 @@ static struct tu_record *own_record(const tutti_comm *comm, uint64_t number) {
 
 /* By words, so that a peer that reads meanwhile sees words, old or new; the check finds mixtures. */
 void tu_record_call(const struct tu_call *call) {
-    uint64_t word[WORDS] = {call->number + 1};
-    memcpy(&word[1], &call->what, sizeof call->what);
+    const struct tu_description *what = &call->task->what;
+    const uint64_t word[WORDS] = {call->number + 1, what->count,
+                                  pair(what->root, what->kind),
+                                  pair(call->rejected, call->fingerprint)};
     _Atomic uint64_t *to = (void *)own_record(call->comm, call->number);
-    _Pragma("GCC unroll 4") for (size_t i = 0; i < WORDS; i++)
-        atomic_store_explicit(to + i, word[i], memory_order_relaxed);
-    atomic_store_explicit(to + WORDS, check_of(word), memory_order_relaxed);
+    atomic_store_explicit(to + 0, word[0], memory_order_relaxed);
+    atomic_store_explicit(to + 1, word[1], memory_order_relaxed);
+    atomic_store_explicit(to + 2, word[2], memory_order_relaxed);
+    atomic_store_explicit(to + 3, word[3], memory_order_relaxed);
+    atomic_store_explicit(to + 4, check_of(word), memory_order_relaxed);
 }
 
 void tu_record_finish(const struct tu_call *call) {
@@ -88,8 +103,8 @@ bool tu_record_fetch(tutti_comm *comm, uint32_t rank, struct tu_record *to) {
 
 static const char *const collective_name[TU_COLLECTIVES] = {"barrier", "bcast", "allreduce"};
 
-const char *tu_call_text(uint64_t call, const struct tu_description *what, char *text,
-                         size_t bytes) {
+const char *tu_call_text(uint64_t call, const struct tu_description *what, uint32_t rejected,
+                         char *text, size_t bytes) {
     char arguments[128] = "";
     unsigned long long count = (unsigned long long)what->count;
     enum tu_collective collective = tu_kind_collective(what->kind);
@@ -102,8 +117,8 @@ const char *tu_call_text(uint64_t call, const struct tu_description *what, char 
     const char *name = collective < TU_COLLECTIVES ? collective_name[collective] : "?";
     int n = snprintf(text, bytes, "%s%s (call %llu", name, arguments, (unsigned long long)call);
     if (n > 0 && (size_t)n < bytes)
-        snprintf(text + n, bytes - (size_t)n, what->rejected ? ", after %u rejected calls)" : ")",
-                 what->rejected);
+        snprintf(text + n, bytes - (size_t)n, rejected ? ", after %u rejected calls)" : ")",
+                 rejected);
     return text;
 }
 
@@ -117,12 +132,12 @@ bool tu_record_differ(tutti_comm *comm, uint32_t rank, char *text, size_t bytes)
         const struct tu_record *mine = own_record(comm, call);
         const struct tu_record *other = &theirs[call % TU_RECORDS];
         if (mine->call != call + 1 || other->call != call + 1 ||
-            mine->what.fingerprint == other->what.fingerprint)
+            mine->fingerprint == other->fingerprint)
             continue;
         snprintf(text, bytes, "%s is in %s, this rank in %s",
                  tu_rank_text(comm->job, rank, who, sizeof who),
-                 tu_call_text(call, &other->what, their_text, sizeof their_text),
-                 tu_call_text(call, &mine->what, mine_text, sizeof mine_text));
+                 tu_call_text(call, &other->what, other->rejected, their_text, sizeof their_text),
+                 tu_call_text(call, &mine->what, mine->rejected, mine_text, sizeof mine_text));
         return true;
     }
     return false;

@@ -86,7 +86,7 @@ static void where(tutti_comm *comm, uint32_t rank, char *text, size_t bytes) {
     else
         snprintf(text, bytes, "%s, which %s %s", who,
                  last->finished == last->call ? "is outside since it finished" : "is in",
-                 tu_call_text(last->call - 1, &last->what, what, sizeof what));
+                 tu_call_text(last->call - 1, &last->what, last->rejected, what, sizeof what));
 }
 
 /* *culprit: the first of them, or TU_NO_RANK. */
@@ -133,7 +133,7 @@ static void compare(tutti_job *job) {
 static void late(tutti_job *job, struct tu_call *call, uint64_t waited_ns) {
     char text[700], mine[200];
     uint32_t culprit;
-    tu_call_text(call->number, &call->what, mine, sizeof mine);
+    tu_call_text(call->number, &call->task->what, call->rejected, mine, sizeof mine);
     tu_log(&job->env, TU_LOG_WARN, "%s has waited %llu s for %s", mine,
            (unsigned long long)(waited_ns / 1000000000u),
            describe_awaited(call, &culprit, text, sizeof text));
@@ -143,7 +143,7 @@ static void late(tutti_job *job, struct tu_call *call, uint64_t waited_ns) {
 static void deadline(tutti_job *job, struct tu_call *call) {
     char text[700], mine[200];
     uint32_t culprit;
-    tu_call_text(call->number, &call->what, mine, sizeof mine);
+    tu_call_text(call->number, &call->task->what, call->rejected, mine, sizeof mine);
     describe_awaited(call, &culprit, text, sizeof text);
     tu_comm_fail(call->comm, TUTTI_ERR_TIMEOUT, culprit,
                  "%s: TUTTI_TIMEOUT_MS=%d has passed, waiting for %s", mine,

@@ -30,8 +30,8 @@ static tutti_status make_scratch(struct tu_run *run, size_t bytes) {
     return TUTTI_OK;
 }
 
-tutti_status tu_run_prepare(struct tu_run *run, const struct tu_bound *bound,
-                            const struct tu_cut *cut, const struct tu_work *work,
+tutti_status tu_run_prepare(struct tu_run *run, const struct tu_work *work,
+                            const struct tu_bound *bound, const struct tu_cut *cut,
                             struct tu_program *program) {
     bool stream = work->count >= run->stream_from / work->element_bytes;
     tutti_status status = tu_program_make(run->env, bound, cut, work->element_bytes, stream,
@@ -100,8 +100,10 @@ static inline void start_straight(const struct tu_run *run) {
     segment->next = segment->op;
 }
 
-void tu_run_start(struct tu_run *run, const struct tu_work *work, struct tu_program *program) {
+void tu_run_start(struct tu_run *run, const struct tu_work *work, uint32_t fingerprint,
+                  struct tu_program *program) {
     run->work = work;
+    run->fingerprint = fingerprint;
     run->program = program;
     run->lent = NULL;
     run->state = TU_RUN_GOING;
@@ -300,7 +302,7 @@ uint32_t tu_run_advance(struct tu_run *run) {
     return moved;
 }
 
-void tu_run_abandon(struct tu_run *run) {
+void tu_run_end(struct tu_run *run) {
     if (run->state != TU_RUN_DONE)
         tu_program_free(run->program); /* counts of users are not back where they started */
     run->state = TU_RUN_IDLE;

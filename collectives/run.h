@@ -17,7 +17,6 @@ struct tu_work {
     size_t element_bytes; /* 1 for a barrier */
     tu_kernel *fold;      /* NULL where nothing is reduced */
     tu_kernel *stream;    /* the same past the caches */
-    uint32_t fingerprint;
 };
 
 enum tu_run_state { TU_RUN_IDLE, TU_RUN_GOING, TU_RUN_DONE, TU_RUN_FAILED };
@@ -38,6 +37,7 @@ struct tu_run {
     /* of the call, which keeps them until the run is done or abandoned */
     const struct tu_work *work;
     struct tu_program *program;
+    uint32_t fingerprint;
     /* (not of straight programs:) */
     uint32_t places;       /* segments that may be under way together in this call */
     uint32_t next_segment; /* to start */
@@ -60,18 +60,19 @@ void tu_run_init(struct tu_run *run, struct tu_env *env, const struct tu_kernels
 void tu_run_free(struct tu_run *run);
 
 /* Makes the program of this bank for calls like this one, and what it needs. */
-tutti_status tu_run_prepare(struct tu_run *run, const struct tu_bound *bound,
-                            const struct tu_cut *cut, const struct tu_work *work,
+tutti_status tu_run_prepare(struct tu_run *run, const struct tu_work *work,
+                            const struct tu_bound *bound, const struct tu_cut *cut,
                             struct tu_program *program);
 
 /* Starts a call in this bank, which must be idle. Takes its numbers on every channel. */
-void tu_run_start(struct tu_run *run, const struct tu_work *work, struct tu_program *program);
+void tu_run_start(struct tu_run *run, const struct tu_work *work, uint32_t fingerprint,
+                  struct tu_program *program);
 
 /* Does what can be done. Returns how many steps moved; looks at run->state for the rest. */
 uint32_t tu_run_advance(struct tu_run *run);
 
-/* Ends a call where it stands: nothing is written any more. */
-void tu_run_abandon(struct tu_run *run);
+/* Ends a call where it stands, if it is not done: nothing is written any more. */
+void tu_run_end(struct tu_run *run);
 
 /*
  * Ranks (in the comm) that the run waits for now: writes at most `room`, returns how many there are.

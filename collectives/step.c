@@ -58,7 +58,7 @@ static bool sent(tutti_status status) {
 }
 
 static struct tu_line_header header_of(const struct tu_run *run, uint32_t number) {
-    return (struct tu_line_header){.fingerprint = run->work->fingerprint, .flag = number};
+    return (struct tu_line_header){.fingerprint = run->fingerprint, .flag = number};
 }
 
 /* Nobody reads it: it is given back in advance, and its slot may hold a later use by now. */
@@ -164,7 +164,7 @@ static tu_step_fn *choose_send(const struct tu_op *op) {
 
 /* A header has come: is it that of the same call? */
 static inline bool fits(struct tu_run *run, const struct tu_op *op, struct tu_line_header header) {
-    if (header.fingerprint == run->work->fingerprint)
+    if (header.fingerprint == run->fingerprint)
         return true;
     run->culprit = run->program->bound->plan->channel[op->channel].peer;
     run->state = TU_RUN_FAILED;

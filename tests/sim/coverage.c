@@ -48,7 +48,7 @@ static bool is_forced(const tutti_comm *comm, tutti_call call) {
 
 void coverage_of_call(struct coverage *coverage, const tutti_comm *comm, tutti_call call) {
     static const enum tu_collective collective[] = {TU_BARRIER, TU_BCAST, TU_ALLREDUCE};
-    const struct tu_prepared *prepared = comm->checked[collective[call]].prepared;
+    const struct tu_prepared *prepared = comm->checked[collective[call]].task.prepared;
 
     if (!prepared)
         return;

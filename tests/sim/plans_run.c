@@ -67,13 +67,15 @@ static void start(struct runner *r, uint32_t i) {
         source[k] = plans_source(r->program, i, r->rank->rank, k);
     *call = (struct tu_call){
         .comm = r->comm,
-        .prepared = prepared,
-        .work = {.source = source,
-                 .target = calloc(count + 1, sizeof *source),
-                 .count = count,
-                 .element_bytes = sizeof *source,
-                 .fold = plans_fold},
-        .what = {.kind = tu_kind(TU_ALLREDUCE, TUTTI_I64, TUTTI_BXOR), .count = count}};
+        .task = &call->own_task,
+        .own_task = {.work = {.source = source,
+                              .target = calloc(count + 1, sizeof *source),
+                              .count = count,
+                              .element_bytes = sizeof *source,
+                              .fold = plans_fold},
+                     .what = {.kind = tu_kind(TU_ALLREDUCE, TUTTI_I64, TUTTI_BXOR), .count = count},
+                     .prepared = prepared}};
+    call->own_task.hash = tu_hash(&call->own_task.what);
     prepared->plan = set;
     expect_ok(r, tu_cut_make(&r->job->env, set->bound, count, sizeof *source, &prepared->cut),
               "cut");
@@ -84,7 +86,7 @@ static void start(struct runner *r, uint32_t i) {
 }
 
 static void check(struct runner *r, uint32_t i) {
-    const struct tu_work *work = &r->call[i].work;
+    const struct tu_work *work = &r->call[i].own_task.work;
     const uint64_t *got = work->target;
 
     for (size_t k = 0; r->program->expected[i] && k < work->count; k++)
@@ -101,8 +103,8 @@ static void complete(struct runner *r, uint32_t which) {
         r->program->status[r->rank->rank] = status;
     if (!status)
         check(r, i);
-    free((void *)(uintptr_t)r->call[i].work.source);
-    free(r->call[i].work.target);
+    free((void *)(uintptr_t)r->call[i].own_task.work.source);
+    free(r->call[i].own_task.work.target);
     for (uint32_t bank = 0; bank < TU_MAX_BANKS; bank++)
         tu_program_free(&r->prepared[i].program[bank]);
 }

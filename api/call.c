@@ -58,8 +58,8 @@ static void run(struct tu_call *call, struct tu_bank *bank) {
     comm->next_bank = comm->next_bank + 1 == comm->banks ? 0 : comm->next_bank + 1;
     comm->running++;
     if (!program->memory)
-        status = tu_run_prepare(run, &task->work, task->prepared->plan->bound,
-                                &task->prepared->cut, program);
+        status = tu_run_prepare(run, &task->work, task->prepared->plan->bound, &task->prepared->cut,
+                                program);
     if (!status) {
         tu_run_start(run, &task->work, call->fingerprint, program);
         tu_run_advance(run); /* before all else: peers may wait for its first message */
@@ -182,8 +182,7 @@ static bool has_come(tutti_job *job, const struct tu_call *call) {
         return false;
     const struct tu_stuck *stuck = &call->bank->run.stuck;
     for (int i = 0; stuck->cell && i < LOOKS; i++) {
-        for (uint32_t line = 1; line <= stuck->lines; line++)
-            __builtin_prefetch(stuck->cell + line * 64);
+        tu_line_fetch(stuck->cell, 1, stuck->more);
         if (tu_line_header(stuck->cell).flag != stuck->header.flag)
             return true;
         tu_pause();

@@ -122,13 +122,12 @@ static tutti_status keep(tutti_comm *comm, struct tu_checked *now) {
 }
 
 static __attribute__((noinline)) tutti_status check_barrier(tutti_comm *comm) {
-    struct tu_checked now = {
-        .task = {.work = {.element_bytes = 1}, .what = {.kind = TU_BARRIER}}};
+    struct tu_checked now = {.task = {.work = {.element_bytes = 1}, .what = {.kind = TU_BARRIER}}};
     return keep(comm, &now);
 }
 
-static __attribute__((noinline)) tutti_status
-check_bcast(tutti_comm *comm, const char *function, struct tu_arguments a) {
+static __attribute__((noinline)) tutti_status check_bcast(tutti_comm *comm, const char *function,
+                                                          struct tu_arguments a) {
     struct tu_checked now = {.arguments = a};
     tutti_status status = check_type(comm, function, a.count, a.type, &now.task.work.element_bytes);
     if (!status)

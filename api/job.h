@@ -210,8 +210,8 @@ struct tu_record {
     uint64_t call; /* number + 1, 0: none */
     struct tu_description what;
     uint32_t rejected, fingerprint; /* as in a call */
-    uint64_t check;    /* hash of the above: a torn copy is recognised */
-    uint64_t finished; /* call, once it is done here */
+    uint64_t check;                 /* hash of the above: a torn copy is recognised */
+    uint64_t finished;              /* call, once it is done here */
     uint64_t padding[2];
 };
 _Static_assert(sizeof(struct tu_record) == TU_RECORD_BYTES, "one line each");

@@ -56,8 +56,7 @@ static struct tu_record *own_record(const tutti_comm *comm, uint64_t number) {
 /* By words, so that a peer that reads meanwhile sees words, old or new; the check finds mixtures. */
 void tu_record_call(const struct tu_call *call) {
     const struct tu_description *what = &call->task->what;
-    const uint64_t word[WORDS] = {call->number + 1, what->count,
-                                  pair(what->root, what->kind),
+    const uint64_t word[WORDS] = {call->number + 1, what->count, pair(what->root, what->kind),
                                   pair(call->rejected, call->fingerprint)};
     _Atomic uint64_t *to = (void *)own_record(call->comm, call->number);
     atomic_store_explicit(to + 0, word[0], memory_order_relaxed);

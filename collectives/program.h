@@ -92,12 +92,12 @@ struct tu_segment {
 };
 
 struct tu_program {
-    bool straight;       /* its steps may be taken one by one: see tu_program_make() */
-    bool slots;          /* messages over a wire lie in slots, whose places may have to be told */
-    bool shares;         /* boards have data in slots, which other cores read */
+    bool straight; /* its steps may be taken one by one: see tu_program_make() */
+    bool slots;    /* messages over a wire lie in slots, whose places may have to be told */
+    bool shares;   /* boards have data in slots, which other cores read */
     const struct tu_bound *bound;
     const struct tu_cut *cut;
-    struct tu_op *op[2]; /* [plan->steps] of all slices but the last, and of the last */
+    struct tu_op *op[2];   /* [plan->steps] of all slices but the last, and of the last */
     uint32_t steps, words; /* steps, and words of bits of them */
     uint32_t channels, skips, node_steps;       /* of the plan */
     uint64_t beyond;                            /* bits of the last word that stand for no step */

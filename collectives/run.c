@@ -175,7 +175,8 @@ static __attribute__((noinline)) void give_back_all(struct tu_run *run, struct t
     for (uint32_t d = 0; d < op->drops; d++)
         drop(run, segment, &segment->op[op->drop[d]]);
     if (op->node && --segment->node_left == 0)
-        tu_scratch_done(run->program->bound->channels, run->bank, run->scratch_base + segment->number);
+        tu_scratch_done(run->program->bound->channels, run->bank,
+                        run->scratch_base + segment->number);
 }
 
 /* What the step was the last to need. */
@@ -251,7 +252,8 @@ static uint32_t advance_segments(struct tu_run *run) {
     uint32_t moved = 0;
     for (uint32_t w = 0; w < run->places; w++) {
         struct tu_segment *segment = &run->program->segment[w];
-        if (!segment->active && w == run->next_place && run->next_segment < run->program->cut->segments)
+        if (!segment->active && w == run->next_place &&
+            run->next_segment < run->program->cut->segments)
             start_segment(run, w);
         if (segment->active)
             moved += advance_segment(run, segment);
@@ -294,7 +296,8 @@ static bool all_returned(struct tu_run *run) {
 uint32_t tu_run_advance(struct tu_run *run) {
     uint32_t moved;
     run->stuck.cell = NULL;
-    bool all = run->program->straight ? advance_straight(run, &moved) : advance_pipeline(run, &moved);
+    bool all =
+        run->program->straight ? advance_straight(run, &moved) : advance_pipeline(run, &moved);
     if (run->unsettled)
         settle(run);
     if (all && !run->unsettled && run->state == TU_RUN_GOING && all_returned(run))

@@ -25,7 +25,7 @@ enum tu_run_state { TU_RUN_IDLE, TU_RUN_GOING, TU_RUN_DONE, TU_RUN_FAILED };
 struct tu_stuck {
     const uint8_t *cell;          /* NULL: none is known */
     struct tu_line_header header; /* what stands there */
-    uint32_t lines;               /* behind the first one, which every look fetches too */
+    uint32_t more;                /* lines behind the cell's first that every look fetches too */
 };
 
 struct tu_run {

@@ -13,7 +13,7 @@ enum {
     COPY_LONG = 1024,    /* bytes; memcpy copies less by vectors itself */
     STREAM_LEAST = 2048, /* bytes; less comes as fast from another core's cache as from memory */
     AHEAD = 2,           /* uses */
-    FETCH_MOST = 2,      /* lines */
+    FETCH_MOST = 2,      /* lines behind the first */
 };
 
 static inline uint8_t *address(const struct tu_segment *segment, const struct tu_move *move) {
@@ -89,7 +89,7 @@ static bool send_ahead(struct tu_run *run, struct tu_segment *segment, const str
     if (!send_piece(run, segment, op))
         return false;
     if ((int32_t)(later - ring->limit) < 0)
-        tu_line_claim(tu_ring_out_cell(ring, later), op->bytes);
+        tu_line_claim(tu_ring_out_cell(ring, later), tu_line_more(op->bytes));
     return true;
 }
 
@@ -118,8 +118,8 @@ static bool send_line(struct tu_run *run, struct tu_segment *segment, const stru
 /* Do readers get it faster out of memory? (What a pair writes lies where it has read, in its own cache.) */
 static bool read_far(const struct tu_run *run, const struct tu_op *op) {
     const struct tu_ring_out *ring = op->ring.out;
-    return run->program->bound->channels->distance.far && op->bytes >= STREAM_LEAST && ring->cell[0] &&
-           !ring->twin;
+    return run->program->bound->channels->distance.far && op->bytes >= STREAM_LEAST &&
+           ring->cell[0] && !ring->twin;
 }
 
 static bool send_slot(struct tu_run *run, struct tu_segment *segment, const struct tu_op *op) {
@@ -182,9 +182,9 @@ static inline void found(struct tu_segment *segment, const struct tu_op *op, con
  */
 static void stick(struct tu_run *run, const uint8_t *cell, struct tu_line_header header,
                   size_t bytes) {
-    size_t lines = (sizeof header + bytes - 1) / 64;
-    run->stuck = (struct tu_stuck){
-        .cell = cell, .header = header, .lines = lines <= FETCH_MOST ? (uint32_t)lines : 0};
+    uint32_t more = tu_line_more(bytes);
+    run->stuck =
+        (struct tu_stuck){.cell = cell, .header = header, .more = more <= FETCH_MOST ? more : 0};
 }
 
 /* A line in mapped memory, whose payload is used where it lies. */
@@ -204,7 +204,8 @@ static bool wait_mapped(struct tu_run *run, struct tu_segment *segment, const st
 static bool wait_ahead(struct tu_run *run, struct tu_segment *segment, const struct tu_op *op) {
     bool come = wait_mapped(run, segment, op);
     if (come)
-        tu_line_fetch(tu_ring_cell(op->ring.in, tu_run_number(segment, op) + AHEAD), op->bytes);
+        tu_line_fetch(tu_ring_cell(op->ring.in, tu_run_number(segment, op) + AHEAD), 0,
+                      tu_line_more(op->bytes));
     return come;
 }
 

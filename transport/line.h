@@ -17,6 +17,7 @@
 
 #include "transport/transport.h"
 
+enum { TU_CACHE_LINE = 64 };
 enum { TU_LINE_WORD_PAYLOAD = 4, TU_LINE_WORDS = 1 + TU_LINE_PAYLOAD / TU_LINE_WORD_PAYLOAD };
 
 /* Words 1, 2, ... of TU_FORMAT_WORDS; word 0 is the header. The flag stands at the same place. */
@@ -28,7 +29,7 @@ _Static_assert(sizeof(struct tu_line_header) == 8 && sizeof(struct tu_line_word)
 _Static_assert(offsetof(struct tu_line_header, flag) == offsetof(struct tu_line_word, flag),
                "one flag");
 _Static_assert(TU_LINE_WORDS * sizeof(struct tu_line_word) <= TU_LINE_STRIDE, "words fit the cell");
-_Static_assert(sizeof(struct tu_line_header) + TU_LINE_PAYLOAD == 64, "one line of the cache");
+_Static_assert(sizeof(struct tu_line_header) + TU_LINE_PAYLOAD == TU_CACHE_LINE, "one line");
 _Static_assert(sizeof(struct tu_line_header) + TU_BOARD_PAYLOAD == TU_BOARD_STRIDE, "whole lines");
 _Static_assert(sizeof(_Atomic uint64_t) == sizeof(uint64_t), "words are plain memory to devices");
 
@@ -78,19 +79,25 @@ static inline bool tu_line_arrived(const void *cell, enum tu_line_format format,
     return true;
 }
 
-/* Starts to fetch a cell that this core will read, with `bytes` of payload. */
-static inline void tu_line_fetch(const uint8_t *cell, size_t bytes) {
-    for (size_t at = 0; at < sizeof(struct tu_line_header) + bytes; at += 64)
-        __builtin_prefetch(cell + at);
+/* Lines of the cache that a cell with so much payload fills behind its first one. */
+static inline uint32_t tu_line_more(size_t payload_bytes) {
+    return (uint32_t)((sizeof(struct tu_line_header) + payload_bytes - 1) / TU_CACHE_LINE);
+}
+
+/* Starts to fetch lines `from` to `to` of a cell that this core will read. */
+static inline void tu_line_fetch(const uint8_t *cell, uint32_t from, uint32_t to) {
+    for (uint32_t line = from; line <= to; line++)
+        __builtin_prefetch(cell + (size_t)line * TU_CACHE_LINE);
 }
 
 /* The same for one that it will write: takes it from all other caches. */
-static inline void tu_line_claim(const uint8_t *cell, size_t bytes) {
-    for (size_t at = 0; at < sizeof(struct tu_line_header) + bytes; at += 64) {
+static inline void tu_line_claim(const uint8_t *cell, uint32_t to) {
+    for (uint32_t line = 0; line <= to; line++) {
+        const uint8_t *at = cell + (size_t)line * TU_CACHE_LINE;
 #ifdef __x86_64__ /* the compiler's own is a fetch for reading, unless it may assume newer processors */
-        __asm__ volatile("prefetchw %0" : : "m"(cell[at]));
+        __asm__ volatile("prefetchw %0" : : "m"(*at));
 #else
-        __builtin_prefetch(cell + at, 1);
+        __builtin_prefetch(at, 1);
 #endif
     }
 }

@@ -5,8 +5,8 @@
 #include <stdio.h>
 
 static const char *const thing_name[COVER_THINGS] = {
-    "boards",     "pairs",      "node scratch", "edges in a node",
-    "wire edges", "wire slots", "board slots",  "segments",
+    "boards",     "pairs",       "node scratch", "edges in a node", "wire edges",
+    "wire slots", "board slots", "segments",     "straight",        "branched",
 };
 static const char *const knob_name[COVER_KNOBS] = {"R", "D", "S", "W"};
 static const uint32_t knob_most[COVER_KNOBS] = {16, 4, 4, 4};
@@ -46,6 +46,14 @@ static bool is_forced(const tutti_comm *comm, tutti_call call) {
     return word[call][0] != 0;
 }
 
+/* Programs of this kind that were made for such calls. */
+static bool has_program(const struct tu_prepared *prepared, bool straight) {
+    for (uint32_t bank = 0; bank < TU_MAX_BANKS; bank++)
+        if (prepared->program[bank].memory && prepared->program[bank].straight == straight)
+            return true;
+    return false;
+}
+
 void coverage_of_call(struct coverage *coverage, const tutti_comm *comm, tutti_call call) {
     static const enum tu_collective collective[] = {TU_BARRIER, TU_BCAST, TU_ALLREDUCE};
     const struct tu_prepared *prepared = comm->checked[collective[call]].task.prepared;
@@ -63,6 +71,8 @@ void coverage_of_call(struct coverage *coverage, const tutti_comm *comm, tutti_c
         [COVER_WIRE_SLOTS] = wire && prepared->cut.slots,
         [COVER_SHARE_SLOTS] = boards && prepared->cut.share,
         [COVER_SEGMENTS] = prepared->cut.segments > 1,
+        [COVER_STRAIGHT] = has_program(prepared, true),
+        [COVER_BRANCHED] = has_program(prepared, false),
     };
     coverage->algorithm[place_of(prepared->plan->algorithm)]++;
     coverage->forced[place_of(prepared->plan->algorithm)] += is_forced(comm, call);

@@ -13,6 +13,8 @@ enum coverage_thing {
     COVER_WIRE_SLOTS,  /* messages over the wire that are more than a line */
     COVER_SHARE_SLOTS, /* the same for boards */
     COVER_SEGMENTS,    /* more than one */
+    COVER_STRAIGHT,    /* programs whose steps are taken one by one */
+    COVER_BRANCHED,    /* others */
     COVER_THINGS,
 };
 

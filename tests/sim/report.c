@@ -28,9 +28,9 @@ static void add_bank(struct text *text, const tutti_comm *comm, uint32_t b) {
 
     add(text, " {comm %u bank %u call %llu %s %s of %llu root %d, segment %u of %u, waits for",
         comm->id, b, (unsigned long long)call->number,
-        collective[tu_kind_collective(call->task->what.kind)], call->task->prepared->plan->algorithm->name,
-        (unsigned long long)call->task->what.count, call->task->what.root, run->segments_done,
-        run->program->cut->segments);
+        collective[tu_kind_collective(call->task->what.kind)],
+        call->task->prepared->plan->algorithm->name, (unsigned long long)call->task->what.count,
+        call->task->what.root, run->segments_done, run->program->cut->segments);
     uint32_t n = tu_run_awaited(run, rank, 8);
     for (uint32_t i = 0; i < n && i < 8; i++)
         add(text, " %u", rank[i]);

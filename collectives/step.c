@@ -143,8 +143,9 @@ static bool send_source(struct tu_run *run, struct tu_segment *segment, const st
     if (!tu_ring_free(ring, number))
         return false;
     tu_ring_lend(ring, header_of(run, number), offset);
+    if (!run->lent || (int32_t)(number - run->lent_number) > 0) /* slices come in any order */
+        run->lent_number = number;
     run->lent = ring;
-    run->lent_number = number;
     return true;
 }
 

@@ -96,10 +96,12 @@ tutti_status tu_ring_out_slots(struct tu_ring_out *ring, size_t bytes) {
 
 /* ---- reader ---- */
 
-/* The writer waits for the use: it is told as soon as that is given back. */
+/* The writer waits for the use: it is told as soon as that is given back, and of all such uses. (Slices of
+   a call may find theirs in any order.) */
 static void be_prompt(struct tu_ring_in *ring, uint32_t number) {
+    if (!ring->prompt || (int32_t)(number + 1 - ring->prompt_to) > 0)
+        ring->prompt_to = number + 1;
     ring->prompt = true;
-    ring->prompt_to = number + 1;
     if (!ring->lag) /* nothing was told of the last uses */
         ring->published = ring->consumed - 1;
 }

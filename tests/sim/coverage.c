@@ -5,8 +5,8 @@
 #include <stdio.h>
 
 static const char *const thing_name[COVER_THINGS] = {
-    "boards",     "pairs",       "node scratch", "edges in a node", "wire edges",
-    "wire slots", "board slots", "segments",     "straight",        "branched",
+    "boards",      "pairs",    "node scratch", "edges in a node", "wire edges",   "wire slots",
+    "board slots", "segments", "straight",     "branched",        "lent vectors",
 };
 static const char *const knob_name[COVER_KNOBS] = {"R", "D", "S", "W"};
 static const uint32_t knob_most[COVER_KNOBS] = {16, 4, 4, 4};
@@ -54,6 +54,14 @@ static bool has_program(const struct tu_prepared *prepared, bool straight) {
     return false;
 }
 
+/* Has a call under way lent its vector? */
+static bool has_lent(const tutti_comm *comm) {
+    for (uint32_t bank = 0; bank < comm->banks; bank++)
+        if (comm->bank[bank].call && comm->bank[bank].run.lent)
+            return true;
+    return false;
+}
+
 void coverage_of_call(struct coverage *coverage, const tutti_comm *comm, tutti_call call) {
     static const enum tu_collective collective[] = {TU_BARRIER, TU_BCAST, TU_ALLREDUCE};
     const struct tu_prepared *prepared = comm->checked[collective[call]].task.prepared;
@@ -73,6 +81,7 @@ void coverage_of_call(struct coverage *coverage, const tutti_comm *comm, tutti_c
         [COVER_SEGMENTS] = prepared->cut.segments > 1,
         [COVER_STRAIGHT] = has_program(prepared, true),
         [COVER_BRANCHED] = has_program(prepared, false),
+        [COVER_LENT] = has_lent(comm),
     };
     coverage->algorithm[place_of(prepared->plan->algorithm)]++;
     coverage->forced[place_of(prepared->plan->algorithm)] += is_forced(comm, call);

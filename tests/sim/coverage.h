@@ -15,6 +15,7 @@ enum coverage_thing {
     COVER_SEGMENTS,    /* more than one */
     COVER_STRAIGHT,    /* programs whose steps are taken one by one */
     COVER_BRANCHED,    /* others */
+    COVER_LENT,        /* vectors that peers read where they are */
     COVER_THINGS,
 };
 

@@ -14,6 +14,7 @@ struct under_way {
     uint32_t number;
     tutti_request request;
     bool in_place;
+    bool shared; /* memory of tutti_alloc */
     uint8_t *memory, *source, *target;
     size_t memory_bytes, bytes;
 };
@@ -71,6 +72,17 @@ static bool expect_ok(struct runner *r, tutti_status status, const char *what, u
 
 /* ---- buffers ---- */
 
+static void *take_memory(struct runner *r, struct under_way *call) {
+    void *memory = NULL;
+
+    call->shared = draw(r, 2);
+    if (!call->shared)
+        return malloc(call->memory_bytes);
+    if (!expect_ok(r, tutti_alloc(r->job, call->memory_bytes, &memory), "alloc", call->number))
+        sim_fail(r->rank, "op %u: no memory", call->number);
+    return memory;
+}
+
 /* Guards all around, source and target at odd addresses. */
 static void make_buffers(struct runner *r, struct under_way *call) {
     struct op *op = call->op;
@@ -79,7 +91,7 @@ static void make_buffers(struct runner *r, struct under_way *call) {
 
     call->bytes = op->call == TUTTI_CALL_BARRIER ? 0 : bytes;
     call->memory_bytes = before + between + GUARD + 2 * call->bytes;
-    call->memory = malloc(call->memory_bytes);
+    call->memory = take_memory(r, call);
     memset(call->memory, GUARD_BYTE, call->memory_bytes);
     call->source = call->memory + before;
     call->target = call->source + call->bytes + between;
@@ -300,12 +312,18 @@ static void run_ops(struct runner *r) {
 
 /* ---- the whole ---- */
 
-static void check_late_writes(struct runner *r) {
+/* The shared ones while the job lives, the others when it has ended. */
+static void check_late_writes(struct runner *r, bool shared) {
     for (uint32_t i = 0; i < r->calls; i++) {
         const struct under_way *call = &r->call[i];
+        if (call->shared != shared)
+            continue;
         if (!filled(call->memory, call->memory + call->memory_bytes, SCRIBBLE))
             sim_fail(r->rank, "op %u wrote to its buffers after its end", call->number);
-        free(call->memory);
+        if (shared)
+            expect_ok(r, tutti_free(r->job, call->memory), "free", call->number);
+        else
+            free(call->memory);
     }
 }
 
@@ -318,10 +336,11 @@ void program_run(struct sim_rank *rank, void *context) {
     r.comm[0] = tutti_world(r.job);
     run_ops(&r);
     complete_down_to(&r, 0);
+    check_late_writes(&r, true);
     status = sim_finalize(rank);
     if (status && !r.program->may_fail)
         sim_fail(rank, "finalize: %s: %s", tutti_status_string(status), rank->log);
     if (status)
         keep_failure(&r, status, r.program->ops, rank->log);
-    check_late_writes(&r);
+    check_late_writes(&r, false);
 }

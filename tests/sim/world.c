@@ -86,8 +86,8 @@ static void draw_knobs(struct world *world, uint64_t *random) {
     draw_algorithm(world, random);
 }
 
-/* Broadcast and barrier, half of the time, and whether cores are far. A stream of their own, so that all
-   else stays as it was. */
+/* Broadcast and barrier, half of the time; whether cores are far, and whether all shared vectors are lent. A
+   stream of their own, so that all else stays as it was. */
 static void draw_others(struct world *world, uint64_t seed) {
     uint64_t random = sim_stream(seed, 7);
     uint32_t n;
@@ -105,6 +105,8 @@ static void draw_others(struct world *world, uint64_t seed) {
     if (sim_below(&random, 2))
         world->config.bcast[0] = 0;
     world->config.far_ns = sim_below(&random, 2) ? 0 : INT_MAX;
+    if (sim_below(&random, 2))
+        world->config.lend_bytes = 0;
 }
 
 void world_let_choose(struct world *world) {

@@ -161,23 +161,25 @@ check_allreduce(tutti_comm *comm, const char *function, struct tu_arguments a) {
     return keep(comm, &now);
 }
 
-static inline tutti_status make_barrier(const char *function, tutti_comm *comm) {
+/* After these the call stands in comm->checked[]. */
+
+static inline tutti_status ready_barrier(const char *function, tutti_comm *comm) {
     tutti_status status = check_comm(comm, function);
     if (status || comm->checked[TU_BARRIER].task.prepared)
         return status;
     return check_barrier(comm);
 }
 
-static inline tutti_status make_bcast(const char *function, struct tu_arguments now,
-                                      tutti_comm *comm) {
+static inline tutti_status ready_bcast(const char *function, struct tu_arguments now,
+                                       tutti_comm *comm) {
     tutti_status status = check_comm(comm, function);
     if (status || repeats(&comm->checked[TU_BCAST], now))
         return status;
     return check_bcast(comm, function, now);
 }
 
-static inline tutti_status make_allreduce(const char *function, struct tu_arguments now,
-                                          tutti_comm *comm) {
+static inline tutti_status ready_allreduce(const char *function, struct tu_arguments now,
+                                           tutti_comm *comm) {
     tutti_status status = check_comm(comm, function);
     if (status || repeats(&comm->checked[TU_ALLREDUCE], now))
         return status;
@@ -195,20 +197,20 @@ static inline tutti_status run(tutti_comm *comm, enum tu_collective collective) 
 }
 
 tutti_status tutti_barrier(tutti_comm *comm) {
-    tutti_status status = make_barrier("tutti_barrier", comm);
+    tutti_status status = ready_barrier("tutti_barrier", comm);
     return status ? status : run(comm, TU_BARRIER);
 }
 
 tutti_status tutti_bcast(void *buffer, size_t count, tutti_type type, int root, tutti_comm *comm) {
     struct tu_arguments a = {.target = buffer, .count = count, .type = type, .root = root};
-    tutti_status status = make_bcast("tutti_bcast", a, comm);
+    tutti_status status = ready_bcast("tutti_bcast", a, comm);
     return status ? status : run(comm, TU_BCAST);
 }
 
 tutti_status tutti_allreduce(const void *source, void *target, size_t count, tutti_type type,
                              tutti_op op, tutti_comm *comm) {
     struct tu_arguments a = {source, target, count, type, op, .root = 0};
-    tutti_status status = make_allreduce("tutti_allreduce", a, comm);
+    tutti_status status = ready_allreduce("tutti_allreduce", a, comm);
     return status ? status : run(comm, TU_ALLREDUCE);
 }
 
@@ -233,20 +235,20 @@ static inline tutti_status start(const char *function, tutti_comm *comm,
 }
 
 tutti_status tutti_ibarrier(tutti_comm *comm, tutti_request *request) {
-    tutti_status status = make_barrier("tutti_ibarrier", comm);
+    tutti_status status = ready_barrier("tutti_ibarrier", comm);
     return status ? status : start("tutti_ibarrier", comm, TU_BARRIER, request);
 }
 
 tutti_status tutti_ibcast(void *buffer, size_t count, tutti_type type, int root, tutti_comm *comm,
                           tutti_request *request) {
     struct tu_arguments a = {.target = buffer, .count = count, .type = type, .root = root};
-    tutti_status status = make_bcast("tutti_ibcast", a, comm);
+    tutti_status status = ready_bcast("tutti_ibcast", a, comm);
     return status ? status : start("tutti_ibcast", comm, TU_BCAST, request);
 }
 
 tutti_status tutti_iallreduce(const void *source, void *target, size_t count, tutti_type type,
                               tutti_op op, tutti_comm *comm, tutti_request *request) {
     struct tu_arguments a = {source, target, count, type, op, .root = 0};
-    tutti_status status = make_allreduce("tutti_iallreduce", a, comm);
+    tutti_status status = ready_allreduce("tutti_iallreduce", a, comm);
     return status ? status : start("tutti_iallreduce", comm, TU_ALLREDUCE, request);
 }

@@ -8,7 +8,7 @@
  * tail: an incomplete last vector overlaps the one before, and is read before anything is written,
  * so that it is right in place too.
  *
- * A block of vectors stays in registers while the operands go by. For 2 to 8 operands there is a copy of
+ * A block of vectors stays in registers while the operands go by. For 1 to 8 operands there is a copy of
  * the code each, in which this loop is unrolled: docs/decisions.md has what that gains. Short vectors
  * take one copy for any number, as there the choice would cost what it saves.
  */

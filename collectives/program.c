@@ -295,10 +295,16 @@ static void make_ops(struct maker *m, uint32_t bank, size_t elements, struct tu_
         make_op(m, bank, i, &op[i]);
 }
 
+/* Does some step that waits, or sends, come in front of this one without being needed by it? */
+static bool overtakes(const struct tu_step *step, uint64_t waits, uint64_t sends, uint64_t before) {
+    bool local = step->kind == TU_REDUCE || step->kind == TU_COPY;
+    return step->kind != TU_WAIT && (waits | (local ? 0 : sends)) & ~before;
+}
+
 /* With one use of each channel, room for a message never depends on a step behind it. */
 static bool is_straight(const struct tu_bound *bound, const struct tu_cut *cut) {
     const struct tu_plan *plan = bound->plan;
-    uint64_t waits = 0, before[64] = {0};
+    uint64_t waits = 0, sends = 0, before[64] = {0};
     if (cut->segments > 1 || plan->steps >= 64 || plan->skips || bound->node_steps)
         return false;
     for (uint32_t i = 0; i < plan->channels; i++)
@@ -309,21 +315,14 @@ static bool is_straight(const struct tu_bound *bound, const struct tu_cut *cut) 
         for (int a = 0; a < 2; a++)
             if (step->after[a] != TU_NO_STEP)
                 before[i] |= before[step->after[a]] | UINT64_C(1) << step->after[a];
+        if (overtakes(step, waits, sends, before[i]))
+            return false;
         if (step->kind == TU_WAIT)
             waits |= UINT64_C(1) << i;
-        else if (waits & ~before[i])
-            return false;
+        else if (step->kind != TU_REDUCE && step->kind != TU_COPY)
+            sends |= UINT64_C(1) << i;
     }
     return true;
-}
-
-/* What stays the same in all calls. */
-static struct tu_segment only_segment(const struct tu_program *program) {
-    struct tu_segment segment = program->segment[0];
-    segment.active = true;
-    segment.number = 0;
-    segment.op = program->op[1];
-    return segment;
 }
 
 static size_t vector_bytes(const struct tu_cut *cut, size_t element_bytes) {
@@ -358,8 +357,11 @@ tutti_status tu_program_make(struct tu_env *env, const struct tu_bound *bound,
     program->slots = bound->wire && cut->slots;
     program->shares = cut->share && !bound->pair;
     program->straight = is_straight(bound, cut);
-    if (program->straight)
-        program->segment[0] = only_segment(program);
+    if (program->straight) { /* the same in all calls */
+        program->segment[0].active = true;
+        program->segment[0].number = 0;
+        program->segment[0].op = program->op[1];
+    }
     for (uint32_t i = 0; i < plan->channels; i++)
         program->series[i] = (struct tu_series){.next = bound->ring[bank][i].next,
                                                 .take = plan->channel[i].uses * cut->segments};

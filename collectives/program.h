@@ -91,8 +91,14 @@ struct tu_segment {
     uint8_t **base;
 };
 
+/*
+ * A program is *straight* if its steps may be taken one by one, in plan order, and nobody waits longer for
+ * it: it has one slice; whatever comes behind a WAIT needs it, directly or not, or is another WAIT; and
+ * messages that are sent need those sent before, so that a peer without room holds up no other one. Then a
+ * step is ready when those in front of it are done. Calls of small vectors on a node are mostly such.
+ */
 struct tu_program {
-    bool straight; /* its steps may be taken one by one: see tu_program_make() */
+    bool straight; /* see above */
     bool slots;    /* messages over a wire lie in slots, whose places may have to be told */
     bool shares;   /* boards have data in slots, which other cores read */
     const struct tu_bound *bound;
@@ -107,12 +113,6 @@ struct tu_program {
     size_t scratch_bytes;                       /* private scratch of a slice */
     void *memory;                               /* NULL: there is no program */
 };
-
-/*
- * A program is straight if its steps may be taken one by one, in plan order, and nothing is lost: it has
- * one slice, and whatever comes behind a WAIT needs it, directly or not, or is another WAIT. So a step is
- * ready when those in front of it are done. Calls of small vectors are mostly such.
- */
 
 /* Makes it for bank `bank` and up to `width` slices under way; `stream`: the target is stored past the
    caches. TUTTI_ERR_MEMORY leaves none. */

@@ -262,26 +262,33 @@ static uint32_t advance_segments(struct tu_run *run) {
 }
 
 /* Segments follow each other as far as they come. (One alone does all that it can in one pass.) */
-static __attribute__((noinline)) bool advance_pipeline(struct tu_run *run, uint32_t *moved) {
-    uint32_t segments = run->program->cut->segments, now;
-    *moved = 0;
+static __attribute__((noinline)) uint32_t advance_pipeline(struct tu_run *run) {
+    uint32_t segments = run->program->cut->segments, now, moved = 0;
     do {
         now = advance_segments(run);
-        *moved += now;
+        moved += now;
     } while (now && segments > 1 && run->state == TU_RUN_GOING && run->segments_done < segments);
-    return run->segments_done == segments;
+    return moved;
 }
 
 /* A straight program: step by step, until one has to wait. */
-static inline bool advance_straight(struct tu_run *run, uint32_t *moved) {
+static inline uint32_t advance_straight(struct tu_run *run) {
     const struct tu_hooks *hooks = run->env->hooks;
     struct tu_segment *segment = &run->program->segment[0];
-    const struct tu_op *op = segment->next, *end = segment->op + run->program->steps;
+    const struct tu_op *first = segment->next, *op = first;
+    const struct tu_op *end = segment->op + run->program->steps;
     for (; op < end && !declined(hooks) && op->try(run, segment, op); op++)
         give_back(run, segment, op);
-    *moved = (uint32_t)(op - segment->next);
     segment->next = op;
-    return op == end;
+    return (uint32_t)(op - first);
+}
+
+/* Are all steps done? */
+static inline bool is_through(const struct tu_run *run) {
+    const struct tu_program *program = run->program;
+    const struct tu_segment *only = &program->segment[0];
+    return program->straight ? only->next == only->op + program->steps
+                             : run->segments_done == program->cut->segments;
 }
 
 /* Has all memory come back that was lent to readers? */
@@ -294,13 +301,11 @@ static bool all_returned(struct tu_run *run) {
 }
 
 uint32_t tu_run_advance(struct tu_run *run) {
-    uint32_t moved;
     run->stuck.cell = NULL;
-    bool all =
-        run->program->straight ? advance_straight(run, &moved) : advance_pipeline(run, &moved);
+    uint32_t moved = run->program->straight ? advance_straight(run) : advance_pipeline(run);
     if (run->unsettled)
         settle(run);
-    if (all && !run->unsettled && run->state == TU_RUN_GOING && all_returned(run))
+    if (is_through(run) && !run->unsettled && run->state == TU_RUN_GOING && all_returned(run))
         run->state = TU_RUN_DONE;
     return moved;
 }
@@ -350,14 +355,6 @@ static bool waits(const struct tu_program *program, const struct tu_segment *seg
     uint64_t done = program->straight ? (UINT64_C(1) << (segment->next - segment->op)) - 1
                                       : segment->done[op->index / 64];
     return op->kind < TU_REDUCE && !(done >> op->index % 64 & 1) && ready(segment, op, done);
-}
-
-/* Are all steps done? */
-static bool is_through(const struct tu_run *run) {
-    const struct tu_program *program = run->program;
-    const struct tu_segment *only = &program->segment[0];
-    return program->straight ? only->next == only->op + program->steps
-                             : run->segments_done == program->cut->segments;
 }
 
 uint32_t tu_run_awaited(const struct tu_run *run, uint32_t *rank, uint32_t room) {

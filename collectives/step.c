@@ -177,24 +177,18 @@ static inline void found(struct tu_segment *segment, const struct tu_op *op, con
 }
 
 /*
- * Who waits looks at the header, whose line comes when it has changed. A second and a third line, if every
- * look asks for them, come together with it. (With more it takes longer: the writer has to take them
- * back one after the other.)
+ * A line in mapped memory, whose payload is used where it lies. Who waits looks at the header, whose line
+ * comes when it has changed; a second and a third line, if every look asks for them, come together with it.
+ * (With more it takes longer: the writer has to take them back one after the other.)
  */
-static void stick(struct tu_run *run, const uint8_t *cell, struct tu_line_header header,
-                  size_t bytes) {
-    uint32_t more = tu_line_more(bytes);
-    run->stuck =
-        (struct tu_stuck){.cell = cell, .header = header, .more = more <= FETCH_MOST ? more : 0};
-}
-
-/* A line in mapped memory, whose payload is used where it lies. */
 static bool wait_mapped(struct tu_run *run, struct tu_segment *segment, const struct tu_op *op) {
     uint32_t number = tu_run_number(segment, op);
     const uint8_t *cell = tu_ring_cell(op->ring.in, number);
     struct tu_line_header header = tu_line_header(cell);
     if (header.flag != number) {
-        stick(run, cell, header, op->bytes);
+        uint32_t more = tu_line_more(op->bytes);
+        run->stuck = (struct tu_stuck){
+            .cell = cell, .header = header, .more = more <= FETCH_MOST ? more : 0};
         return false;
     }
     found(segment, op, cell + sizeof header);
@@ -216,7 +210,7 @@ static bool wait_any(struct tu_run *run, struct tu_segment *segment, const struc
     const uint8_t *cell = tu_ring_cell(ring, number);
     struct tu_line_header header = tu_line_header(cell);
     if (header.flag != number || !tu_ring_whole(ring, number, op->bytes)) {
-        stick(run, cell, header, op->bytes);
+        run->stuck = (struct tu_stuck){.cell = cell, .header = header};
         return false;
     }
     if (!fits(run, op, header))

@@ -4,8 +4,8 @@
  * more slowly than data that lies in memory, so writers then store past the caches.
  *
  * The host's topology would tell, if virtual machines told the truth about theirs and were never moved. So
- * it is measured: after every so many uses of boards' slots, each rank stores the number of its beat, and loads that
- * of another member. If that has come as far, it was stored a moment ago, and the load took what the way
+ * it is measured: after every so many uses of boards' slots, each rank stores the number of its beat, and
+ * loads that of another member. If that has come as far, it was stored a moment ago, and the load took what the way
  * takes. Who comes first finds an old number, and believes what the other one has found.
  */
 #ifndef TU_TRANSPORT_DISTANCE_H

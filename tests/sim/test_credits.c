@@ -11,6 +11,12 @@
  *             rank 0, one after another       rank 1, one after another
  *             WRITE * (R + R_eff)             (WAIT, WRITE the answer) * R_eff
  *             WAIT for the answers            WAIT * R
+ *
+ * And that a peer whose ring is full holds up nobody else:
+ *
+ *   away      rank 0 of 5 broadcasts, once more than a ring holds, while rank 2 is away. It sends to
+ *             ranks 2 and 3, among others, who pass it on; all but rank 2 must have it before that comes
+ *             back.
  */
 #include <criterion/criterion.h>
 #include <stdio.h>
@@ -114,4 +120,49 @@ Test(credits, come_without_a_message, .timeout = 120) {
 
 Test(credits, are_seen_before_the_wait, .timeout = 120) {
     expect_ends(true);
+}
+
+/* ---- a full ring ---- */
+
+enum { AWAY_NS = 1000000000, AWAY_RANKS = 5, AWAY_RANK = 2, AWAY_CALLS = 2 };
+
+/* The context: when each rank had all. */
+static void broadcast(struct sim_rank *rank, void *context) {
+    uint64_t *end_ns = context;
+    tutti_job *job;
+
+    if (sim_init(rank, &job))
+        sim_fail(rank, "init: %s", rank->log);
+    if (rank->rank == AWAY_RANK)
+        sim_sleep(rank, AWAY_NS);
+    for (int32_t i = 0; i < AWAY_CALLS; i++) {
+        int32_t word = rank->rank == 0 ? i : -1;
+        if (tutti_bcast(&word, 1, TUTTI_I32, 0, tutti_world(job)) || word != i)
+            sim_fail(rank, "broadcast %d: %s", i, tutti_last_error(job));
+    }
+    end_ns[rank->rank] = rank->sim->network->now_ns;
+    if (sim_finalize(rank))
+        sim_fail(rank, "finalize: %s", rank->log);
+}
+
+Test(credits, hold_up_nobody_else, .timeout = 60) {
+    struct sim *sim = sim_make();
+    uint64_t end_ns[AWAY_RANKS];
+    struct world world;
+
+    world_make(&world, 1, 1);
+    world.ranks = world.settings.ranks = AWAY_RANKS;
+    for (uint32_t r = 0; r < AWAY_RANKS; r++)
+        world.label[r] = r;
+    world_let_choose(&world);
+    world.config.ring_slots = world.config.board_cells = AWAY_CALLS - 1;
+    world.config.banks = 1;
+    world.config.window_bytes = world_window(&world, 1);
+    world.settings.body = broadcast;
+    world.settings.context = end_ns;
+    cr_assert(sim_run(sim, &world.settings), "%s", sim->failure);
+    for (uint32_t r = 1; r < AWAY_RANKS; r++)
+        if (r != AWAY_RANK)
+            cr_assert_lt(end_ns[r], AWAY_NS, "rank %u waited for rank %d", r, AWAY_RANK);
+    sim_free(sim);
 }

@@ -103,62 +103,66 @@ static inline bool repeats(const struct tu_checked *last, struct tu_arguments no
            then->root == now.root;
 }
 
-/* Puts a checked call, which is to be repeated soon, in the place of the last one. */
-static tutti_status keep(tutti_comm *comm, struct tu_checked *now) {
-    struct tu_task *task = &now->task;
-    enum tu_collective collective = tu_kind_collective(task->what.kind);
-    struct tu_checked *last = &comm->checked[collective];
-    if (last->task.prepared)
-        last->task.prepared->users--;
-    last->task.prepared = NULL;
-    tutti_status status =
-        tu_cache_prepare(&comm->cache, collective, (uint32_t)task->what.root, task->work.count,
-                         task->work.element_bytes, &task->prepared);
-    if (status)
-        return refuse(comm, status);
+/* What the last call of this kind had prepared serves all vectors of its size. */
+static bool serves(const struct tu_prepared *prepared, const struct tu_work *work, uint32_t root) {
+    return prepared && prepared->count == work->count &&
+           prepared->element_bytes == work->element_bytes && prepared->root == root;
+}
+
+/* Puts a checked call, which is to be repeated soon, in the place of the last one of its kind. (Member by
+   member: codes that take other buffers in every call come here.) */
+static tutti_status keep(tutti_comm *comm, const struct tu_arguments *arguments,
+                         const struct tu_work *work, uint32_t kind) {
+    struct tu_checked *last = &comm->checked[tu_kind_collective(kind)];
+    struct tu_task *task = &last->task;
+    uint32_t root = (uint32_t)arguments->root;
+    if (!serves(task->prepared, work, root)) {
+        if (task->prepared)
+            task->prepared->users--;
+        task->prepared = NULL;
+        tutti_status status = tu_cache_prepare(&comm->cache, tu_kind_collective(kind), root,
+                                               work->count, work->element_bytes, &task->prepared);
+        if (status)
+            return refuse(comm, status);
+    }
+    last->arguments = *arguments;
+    task->work = *work;
+    task->what.count = work->count;
+    task->what.root = arguments->root;
+    task->what.kind = kind;
     task->hash = tu_hash(&task->what);
-    *last = *now;
     return TUTTI_OK;
 }
 
 static __attribute__((noinline)) tutti_status check_barrier(tutti_comm *comm) {
-    struct tu_checked now = {.task = {.work = {.element_bytes = 1}, .what = {.kind = TU_BARRIER}}};
-    return keep(comm, &now);
+    const struct tu_arguments none = {.source = NULL};
+    const struct tu_work work = {.element_bytes = 1};
+    return keep(comm, &none, &work, TU_BARRIER);
 }
 
 static __attribute__((noinline)) tutti_status check_bcast(tutti_comm *comm, const char *function,
                                                           struct tu_arguments a) {
-    struct tu_checked now = {.arguments = a};
-    tutti_status status = check_type(comm, function, a.count, a.type, &now.task.work.element_bytes);
+    struct tu_work work = {.source = a.target, .target = a.target, .count = a.count};
+    tutti_status status = check_type(comm, function, a.count, a.type, &work.element_bytes);
     if (!status)
         status = check_root(comm, function, a.root);
     if (!status)
         status = check_buffer(comm, function, "buffer", a.target, a.count);
-    if (status)
-        return status;
-    now.task.work.source = now.task.work.target = a.target;
-    now.task.work.count = now.task.what.count = a.count;
-    now.task.what.root = a.root;
-    now.task.what.kind = tu_kind(TU_BCAST, a.type, 0);
-    return keep(comm, &now);
+    return status ? status : keep(comm, &a, &work, tu_kind(TU_BCAST, a.type, 0));
 }
 
 static __attribute__((noinline)) tutti_status
 check_allreduce(tutti_comm *comm, const char *function, struct tu_arguments a) {
-    struct tu_checked now = {.arguments = a};
-    tutti_status status = check_type(comm, function, a.count, a.type, &now.task.work.element_bytes);
+    struct tu_work work = {.source = a.source == TUTTI_IN_PLACE ? a.target : a.source,
+                           .target = a.target,
+                           .count = a.count};
+    tutti_status status = check_type(comm, function, a.count, a.type, &work.element_bytes);
     if (!status)
-        status = check_op(comm, function, a.type, a.op, &now.task.work);
+        status = check_op(comm, function, a.type, a.op, &work);
     if (!status)
         status = check_buffers(comm, function, a.source, a.target, a.count,
-                               a.count * now.task.work.element_bytes);
-    if (status)
-        return status;
-    now.task.work.source = a.source == TUTTI_IN_PLACE ? a.target : a.source;
-    now.task.work.target = a.target;
-    now.task.work.count = now.task.what.count = a.count;
-    now.task.what.kind = tu_kind(TU_ALLREDUCE, a.type, a.op);
-    return keep(comm, &now);
+                               a.count * work.element_bytes);
+    return status ? status : keep(comm, &a, &work, tu_kind(TU_ALLREDUCE, a.type, a.op));
 }
 
 /* After these the call stands in comm->checked[]. */
